@@ -1,0 +1,106 @@
+"""The feasible box F_t as tensors: what every action layer maps into."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from slewrl import boxmath
+
+
+class LimitTensors(NamedTuple):
+    """Limits in one dtype on one device; each broadcasts against (..., d)."""
+
+    down: Tensor
+    """How far an action may fall in one control step, > 0."""
+    up: Tensor
+    """How far an action may rise in one control step, > 0."""
+    low: Tensor
+    """Lower end of the action range."""
+    high: Tensor
+    """Upper end of the action range."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeasibleBox:
+    """F_t = [prev - down, prev + up] within the action range, with float edges that are never outside it.
+
+    Built by ``RateLimits.box(prev)``. ``prev`` always lies in [low, high]. All tensors have shape (..., d) and
+    the units of the limits.
+    """
+
+    prev: Tensor
+    """The action last handed to the environment, in the dtype handed to it, shape (..., d)."""
+    working: LimitTensors
+    """The limits in prev's dtype, rounded inward; rates guarded unless ``tight``."""
+    exact: LimitTensors
+    """The limits as the user wrote them, in float64: what ``contains`` judges by."""
+    tight: bool = False
+    """Whether the edges are the outermost feasible floats (else they are guarded, and cheaper)."""
+
+    @property
+    def low(self) -> Tensor:
+        """Lower float edge of F_t, shape (..., d)."""
+        return self._edges[0]
+
+    @property
+    def high(self) -> Tensor:
+        """Upper float edge of F_t, shape (..., d)."""
+        return self._edges[1]
+
+    @cached_property
+    def _edges(self) -> tuple[Tensor, Tensor]:
+        edges: Any = boxmath.tight_edges if self.tight else boxmath.guard_edges
+        low, high = edges(self.prev, *self.working, xp=torch)
+        return low, high
+
+    def contains(self, action: Tensor) -> Tensor:
+        """Whether ``action`` lies in F_t, decided in exact arithmetic against the user's own limits.
+
+        Args:
+            action: shape (..., d), any float dtype.
+
+        Returns:
+            Booleans of shape (..., d), one per joint.
+        """
+        return ~boxmath.outside(action.double(), self.prev.double(), *self.exact)
+
+    def clamp(self, command: Tensor) -> Tensor:
+        """``command`` (..., d) cast to prev's dtype and clipped to F_t; NaN holds at prev."""
+        held = torch.where(command == command, command.to(self.prev.dtype), self.prev)
+        return torch.clamp(held, self.low, self.high)
+
+    def reach(self, latent: Tensor) -> Tensor:
+        """The signed distance from prev to the edge that ``latent`` points at: R+ or -R-; shape (..., d)."""
+        bound = torch.where(latent >= 0, self.working.high, self.working.low)
+        return torch.clamp(bound - self.prev, -self.working.down, self.working.up)
+
+    def radius(self, latent: Tensor) -> Tensor:
+        """The effective radius R_eff of Eq. (reff), R+ = min(up, high - prev) where latent >= 0, else R-."""
+        return self.reach(latent).abs()
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """An action uniform in F_t, shape (..., d): what warm-up draws."""
+        uniform = torch.rand(self.low.shape, generator=generator, dtype=self.low.dtype, device=self.low.device)
+        return torch.clamp(torch.lerp(self.low, self.high, uniform), self.low, self.high)
+
+    def volume(self) -> Tensor:
+        """Lebesgue measure of F_t, in the product of the joints' units, shape (...)."""
+        return (self.high - self.low).prod(-1)
+
+
+def limit_tensors(
+    down: Tensor, up: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype, tight: bool
+) -> LimitTensors:
+    """float64 limits rounded inward to ``dtype``, rates guarded unless ``tight``; never synchronises the host."""
+    low, high = -_cast_down(-low, dtype), _cast_down(high, dtype)
+    down, up = (_cast_down(rate, dtype) for rate in (down, up))
+    if not tight:
+        down, up = (boxmath.guard(rate, low, high, xp=torch) for rate in (down, up))
+    return LimitTensors(down, up, low, high)
+
+
+def _cast_down(wide: Tensor, dtype: torch.dtype) -> Tensor:
+    return boxmath.cast_down(wide, wide.to(dtype), xp=torch)

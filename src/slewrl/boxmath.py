@@ -1,0 +1,127 @@
+"""The arithmetic of the feasible box F_t, written once for numpy and for torch.
+
+    F_t = [prev - down, prev + up] intersected with [low, high]            (per joint)
+
+In exact arithmetic that line is all there is. In floats ``prev + up`` rounds, half the time outward, and a
+"hard" limit is broken by an ulp. The functions here decide and construct membership exactly:
+
+* ``round_down`` / ``round_up`` turn what the user wrote into floats *inside* it;
+* ``guard`` shrinks a limit by half an ulp of the range, so that the two-line box above is sound as it stands;
+* ``guard_edges`` / ``tight_edges`` give the box's float edges;
+* ``outside`` decides, with no rounding error at all, whether an executed action left the set.
+
+Everything works on numpy arrays or torch tensors of one float dtype: pass the module as ``xp``. This file
+imports numpy only, so the controller on the robot can use it without torch.
+Proofs of the two theorems named below: docs/guarantee.md.
+"""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+# numpy arrays and torch tensors share the operators and the five functions used here; there is no common type.
+Array = Any
+Number = int | float | str | Fraction
+
+
+def exact(value: Number) -> Fraction:
+    """The rational number a user wrote: a decimal string as the decimal, a float as its very bits."""
+    return Fraction(value.strip()) if isinstance(value, str) else Fraction(value)
+
+
+def round_down(value: Number) -> float:
+    """The largest float64 that is <= ``value``, compared exactly."""
+    target = exact(value)
+    rounded = float(target)
+    return float(np.nextafter(rounded, -np.inf)) if Fraction(rounded) > target else rounded
+
+
+def round_up(value: Number) -> float:
+    """The smallest float64 that is >= ``value``, compared exactly."""
+    return -round_down(-exact(value))
+
+
+def cast_down(wide: Array, narrow: Array, xp: Any = np) -> Array:
+    """Move ``narrow``, a cast of ``wide`` to fewer bits, to the largest value <= ``wide``.
+
+    The caller casts (numpy and torch spell it differently); the comparison happens in the wider dtype, so it
+    is exact.
+    """
+    below = xp.nextafter(narrow, xp.full_like(narrow, -np.inf))
+    return xp.where(narrow > wide, below, narrow)
+
+
+def guard(delta: Array, low: Array, high: Array, xp: Any = np) -> Array:
+    """The guarded limit: the largest rate for which ``prev +- guard`` stays within ``delta`` after rounding.
+
+    With A = max(|low|, |high|), any sum of magnitude <= A rounds by at most half the gap below A, so taking
+    that half gap off ``delta`` (rounded down) makes ``guard_edges`` sound (Theorem 2). A limit wider than the
+    whole range never binds and is first cut to it. Not positive when ``delta`` is too small to resolve in
+    this dtype at this range; ``guard_edges`` then holds the joint still.
+
+    Args:
+        delta: rate limit per control step, > 0, shape (..., d).
+        low: lower position bound, shape (..., d).
+        high: upper position bound, shape (..., d).
+        xp: ``numpy`` or ``torch``.
+    """
+    reach = xp.maximum(abs(low), abs(high))
+    half_gap = 0.5 * (reach - xp.nextafter(reach, xp.zeros_like(reach)))
+    capped = xp.minimum(delta, 2 * reach) - half_gap
+    return xp.nextafter(capped, xp.full_like(capped, -np.inf))
+
+
+def guard_edges(prev: Array, down: Array, up: Array, low: Array, high: Array, xp: Any = np) -> tuple[Array, Array]:
+    """Edges of F_t from *guarded* limits: sound, within two ulps of the range of the exact ones, and cheap.
+
+    A ``prev`` outside [low, high] gives the interval from ``prev`` inward, so the joint can only come back
+    (within the rate limit up to one ulp of ``prev``; ``tight_edges`` has no such slack). A ``down`` or ``up``
+    that is not positive holds the joint on that side.
+    """
+    top = xp.maximum(xp.minimum(prev + up, high), prev)
+    bottom = xp.minimum(xp.maximum(prev - down, low), prev)
+    return bottom, top
+
+
+def tight_edges(prev: Array, down: Array, up: Array, low: Array, high: Array, xp: Any = np) -> tuple[Array, Array]:
+    """Edges of F_t from *unguarded* limits: the outermost feasible floats (Theorem 1).
+
+    The rounding error of each sum is recovered exactly (TwoSum, Knuth) and a sum that rounded outward steps
+    back one float.
+    """
+    sum_up, error_up = two_sum(prev, up)
+    sum_down, error_down = two_sum(prev, -down)
+    inf = xp.full_like(sum_up, np.inf)
+    sum_up = xp.where(error_up < 0, xp.nextafter(sum_up, -inf), sum_up)
+    sum_down = xp.where(error_down > 0, xp.nextafter(sum_down, inf), sum_down)
+    top = xp.maximum(xp.minimum(sum_up, high), prev)
+    bottom = xp.minimum(xp.maximum(sum_down, low), prev)
+    return bottom, top
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """``(s, e)`` with s = a + b rounded and s + e = a + b exactly, barring overflow (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def outside(action: Array, prev: Array, down: Array, up: Array, low: Array, high: Array) -> Array:
+    """Exactly which joints left F_t: the sign of each constraint, decided without rounding error.
+
+    Pass everything in one dtype that holds the values losslessly (float64 for float32 data). NaN counts as
+    outside. Shape (..., d) of booleans.
+    """
+    step, error = two_sum(action, -prev)
+    # `step` is a - prev rounded to nearest and `up` is a float, so rounding is monotone across `up`:
+    # step < up implies a - prev <= up, step > up implies >, and on equality the error term decides.
+    rate_ok = (step < up) | ((step == up) & (error <= 0))
+    rate_ok = rate_ok & ((step > -down) | ((step == -down) & (error >= 0)))
+    return ~(rate_ok & (action >= low) & (action <= high))
+
+
+def snap(command: Array, prev: Array, bottom: Array, top: Array, xp: Any = np) -> Array:
+    """``command`` moved into [bottom, top]; a NaN command holds at ``prev``."""
+    held = xp.where(command == command, command, prev)  # NaN is the one value unequal to itself
+    return xp.minimum(xp.maximum(held, bottom), top)

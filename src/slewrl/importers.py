@@ -1,0 +1,200 @@
+"""RateLimits from files: URDF, ros2_control / MoveIt joint_limits.yaml, and our own limits.yaml.
+
+delta = velocity * dt * safety is computed in exact rationals from the decimals in the file and rounded down once.
+"""
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from slewrl import boxmath
+from slewrl.boxmath import Number
+from slewrl.limits import RateLimits
+
+MOVABLE = ("revolute", "prismatic", "continuous")
+
+
+class _Joint(NamedTuple):
+    """What a file says of one joint, as written; None where it says nothing."""
+
+    velocity: str | None
+    low: Number | None
+    high: Number | None
+    unit: str = "rad"
+
+
+# ---------------------------------------------------------------------- URDF
+
+
+def from_urdf(
+    path: str | Path,
+    dt: Number,
+    safety: Number = 1,
+    joints: Iterable[str] | None = None,
+    bounds: Mapping[str, tuple[Number, Number]] | None = None,
+) -> RateLimits:
+    """See ``RateLimits.from_urdf``."""
+    found = _read_urdf(path)
+    wanted = list(found) if joints is None else list(joints)
+    for name in [*wanted, *(bounds or {})]:
+        if name not in found:
+            raise KeyError(f"{path}: no movable joint {name!r}; it has: {', '.join(found)}")
+    chosen = {name: found[name] for name in wanted}
+    for name, (low, high) in (bounds or {}).items():
+        if name in chosen:
+            chosen[name] = chosen[name]._replace(low=low, high=high)
+    return _limits(chosen, dt, safety, f"{path}: joint", "bounds={name: (low, high)}")
+
+
+def _read_urdf(path: str | Path) -> dict[str, _Joint]:
+    try:
+        root = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError as error:
+        raise ValueError(f"{path}: not readable as XML ({error})") from error
+    if root.tag != "robot":
+        raise ValueError(f"{path}: root element is <{root.tag}>, expected <robot> (a URDF)")
+    found: dict[str, _Joint] = {}
+    for joint in root.iter("joint"):
+        # <transmission> blocks hold untyped <joint> elements; a mimic joint follows another one.
+        if joint.get("type") not in MOVABLE or joint.find("mimic") is not None:
+            continue
+        name = joint.get("name", "")
+        if name in found:
+            raise ValueError(f"{path}: duplicate joint name {name!r}")
+        limit = joint.find("limit")
+        get = limit.get if limit is not None else lambda key: None
+        bounded = joint.get("type") != "continuous"
+        low, high = (get("lower"), get("upper")) if bounded else (None, None)
+        found[name] = _Joint(get("velocity"), low, high, "m" if joint.get("type") == "prismatic" else "rad")
+    if not found:
+        raise ValueError(f"{path}: no movable joint (expected type {', '.join(MOVABLE)})")
+    return found
+
+
+# ---------------------------------------------------------------------- ros2_control / MoveIt
+
+
+def from_joint_limits_yaml(
+    path: str | Path, dt: Number, safety: Number = 1, urdf: str | Path | None = None
+) -> RateLimits:
+    """See ``RateLimits.from_joint_limits_yaml``."""
+    # BaseLoader builds strings only: safe, and the decimals stay as written.
+    table = _find_joint_limits(_load_yaml(path, yaml.BaseLoader))
+    if not table:
+        raise ValueError(f"{path}: no 'joint_limits' mapping found (expected the ros2_control or MoveIt layout)")
+    fallback = _read_urdf(urdf) if urdf is not None else {}
+    found = {}
+    for name, row in table.items():
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}: joint {name!r} is {row!r}, expected a mapping of limits")
+        known = fallback.get(name, _Joint(None, None, None))
+        low, high = _if(row, "has_position_limits", "min_position"), _if(row, "has_position_limits", "max_position")
+        velocity = _if(row, "has_velocity_limits", "max_velocity")
+        found[name] = _Joint(velocity or known.velocity, low or known.low, high or known.high, known.unit)
+    return _limits(found, dt, safety, f"{path}: joint", "urdf=PATH")
+
+
+def _find_joint_limits(node: Any) -> dict[str, Any] | None:
+    """The first ``joint_limits`` mapping, however deep (ROS nests it under node names and ros__parameters)."""
+    if not isinstance(node, dict):
+        return None
+    if isinstance(node.get("joint_limits"), dict):
+        table: dict[str, Any] = node["joint_limits"]
+        return table
+    return next((hit for value in node.values() if (hit := _find_joint_limits(value))), None)
+
+
+def _if(row: dict[str, Any], flag: str, key: str) -> str | None:
+    """A value, unless its has_..._limits flag switches it off."""
+    return row.get(key) if str(row.get(flag, "true")).lower() == "true" else None
+
+
+# ---------------------------------------------------------------------- shared
+
+
+def _limits(found: Mapping[str, _Joint], dt: Number, safety: Number, where: str, remedy: str) -> RateLimits:
+    period, share = _smaller(dt, "dt"), _smaller(safety, "safety")
+    if period <= 0:
+        raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
+    if not 0 < share <= 1:
+        raise ValueError(f"safety is {safety}, expected a share of the rated speed in (0, 1]")
+    delta, low, high = {}, {}, {}
+    for name, joint in found.items():
+        if joint.velocity is None:
+            raise ValueError(f"{where} {name!r} has no velocity limit, expected a positive speed (or leave it out)")
+        if joint.low is None or joint.high is None:
+            raise ValueError(f"{where} {name!r} has no position bounds, expected low < high; give them by {remedy}")
+        speed = _smaller(joint.velocity, f"velocity of {name!r}")
+        if speed <= 0:
+            raise ValueError(f"{where} {name!r} has velocity limit {joint.velocity}, expected a positive speed")
+        delta[name], low[name], high[name] = speed * period * share, joint.low, joint.high
+    units = sorted({joint.unit for joint in found.values()})
+    return RateLimits(delta, low, high, groups=guess_groups(found), dt=float(dt), units="/".join(units))
+
+
+def _smaller(value: Number, label: str) -> Fraction:
+    """A positive number as a rational: for a float, the smaller of its bits and the decimal it prints as.
+
+    The product then stays within the limit under either reading.
+    """
+    try:
+        bits = boxmath.exact(value)
+        return min(bits, Fraction(repr(value))) if isinstance(value, float) else bits
+    except (ValueError, OverflowError, TypeError):
+        raise ValueError(f"{label} is {value!r}, expected a finite number") from None
+
+
+def guess_groups(names: Iterable[str]) -> list[str]:
+    """A group per joint from its name: sides and a trailing "joint" dropped, so left and right share one."""
+    sides = {"left", "right", "l", "r", "fl", "fr", "rl", "rr", "joint"}
+    return ["_".join(p for p in name.split("_") if p.lower() not in sides) or name for name in names]
+
+
+# ---------------------------------------------------------------------- limits.yaml
+
+
+def to_yaml(limits: RateLimits, path: str | Path) -> None:
+    """See ``RateLimits.to_yaml``."""
+    if limits.up.ndim != 1 or limits.down.ndim != 1:
+        raise ValueError(f"limits of shape {limits.up.shape} vary by sample; only one set per joint can be written")
+    joints = {}
+    for i, name in enumerate(limits.names):
+        up, down = float(limits.up[i]), float(limits.down[i])
+        rate = {"delta": up} if up == down else {"up": up, "down": down}
+        row = {**rate, "low": float(limits.low[i]), "high": float(limits.high[i]), "group": limits.groups[i]}
+        joints[name] = row
+    text = yaml.safe_dump(
+        {"units": limits.units, "dt": limits.dt, "joints": joints}, sort_keys=False, default_flow_style=None, width=120
+    )
+    header = "# slewrl rate limits. delta: largest change per control step; low, high: action range; dt in seconds.\n"
+    Path(path).write_text(header + text, encoding="utf-8")
+
+
+def from_yaml(path: str | Path) -> RateLimits:
+    """See ``RateLimits.from_yaml``."""
+    data = _load_yaml(path, yaml.SafeLoader)
+    joints = data.get("joints") if isinstance(data, dict) else None
+    if not isinstance(joints, dict) or not joints:
+        raise ValueError(f"{path}: no 'joints' mapping found (expected what `slewrl limits` writes)")
+    columns: dict[str, dict[str, Any]] = {key: {} for key in ("up", "down", "low", "high", "group")}
+    for name, row in joints.items():
+        rate = row.get("delta")
+        full = {"up": row.get("up", rate), "down": row.get("down", rate), "group": "", **row}
+        for key, column in columns.items():
+            if full.get(key) is None:
+                raise ValueError(f"{path}: joint {name!r} has no {key!r} (nor 'delta'), it has: {', '.join(row)}")
+            column[name] = full[key]
+    groups = columns.pop("group")
+    return RateLimits(**columns, groups=groups, dt=data.get("dt"), units=data.get("units", "action"))
+
+
+def _load_yaml(path: str | Path, loader: Any) -> Any:
+    try:
+        # Both loaders used here build plain data only.
+        return yaml.load(Path(path).read_text(encoding="utf-8"), Loader=loader)  # noqa: S506
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: not readable as YAML ({error})") from error

@@ -1,0 +1,164 @@
+"""ActionLayer: a latent and a feasible box in, an Action out. The last operation before the environment, always.
+
+A layer is a squash (u -> v in [-1, 1]^d), a placement (v -> a command in action units), and three decisions:
+what is executed, what the critic judges, what is penalised. The base class wires them together once; a layer
+file only names its parts.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from slewrl.box import FeasibleBox, LimitTensors
+from slewrl.layers.place import Placement
+from slewrl.layers.squash import Squash
+from slewrl.limits import RateLimits
+
+Density = Literal["normalized", "action_scaled", "action"]
+
+
+class Action(NamedTuple):
+    """What a layer returns; with it no backbone ever asks which layer it is."""
+
+    executed: Tensor
+    """What the environment gets, and the next ``prev``; (..., d), prev's dtype, inside F_t for hard layers."""
+    judged: Tensor
+    """What the critic sees and the replay stores; (..., d)."""
+    log_det: Tensor
+    """log |det d action / d latent| in the layer's density units, closed form; (...). log_prob = log N(u) - this."""
+    penalty: Tensor
+    """What ``penalty_weight`` multiplies in the actor loss; (...), >= 0."""
+
+
+@dataclass(frozen=True)
+class ActionLayer:
+    """Base of every layer. Stateless and immutable, so it compiles, vmaps and exports.
+
+    Args:
+        density: units of ``log_det``. "normalized": the density of v in [-1, 1]^d, finite everywhere, target
+            entropy -d. "action_scaled": the density of the action, target entropy -d + sum log scale.
+            "action": the density of the action with target -d, as the paper has it.
+        penalty_weight: lambda, the weight of ``Action.penalty`` in the actor loss.
+    """
+
+    density: Density = "normalized"
+    penalty_weight: float = 0.0
+
+    hard: ClassVar[bool] = True
+    """Whether ``executed`` always lies in F_t."""
+    squash: ClassVar[Squash]
+    placement: ClassVar[Placement]
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown density or a weight that is not a finite number >= 0."""
+        if self.density not in get_args(Density):
+            raise ValueError(f"density is {self.density!r}, expected one of {', '.join(get_args(Density))}")
+        if not (math.isfinite(self.penalty_weight) and self.penalty_weight >= 0):
+            raise ValueError(f"penalty_weight is {self.penalty_weight}, expected a finite number >= 0")
+
+    def __call__(self, latent: Tensor, box: FeasibleBox) -> Action:
+        """Map a latent into the box.
+
+        Args:
+            latent: u, shape (..., d), any float; infinities saturate, NaN holds that joint at prev.
+            box: F_t from ``RateLimits.box(prev)``; its batch shape broadcasts against the latent's.
+        """
+        wide = widen(box)
+        u = finite_latent(latent, wide)
+        v, log_det = self.squash(u)
+        command = self.placement.command(v, wide)
+        if self.density != "normalized":
+            log_det = log_det + self.placement.log_scale(v, wide)
+        executed = torch.where(latent.isnan(), box.prev, self.enter(command.to(box.prev.dtype), box))
+        return Action(executed, self.judge(command, executed), log_det, self.penalise(u, command, wide))
+
+    def execute(self, latent: Tensor, box: FeasibleBox) -> Tensor:
+        """Only ``Action.executed``, for acting without learning; shape (..., d)."""
+        return self(latent, box).executed
+
+    def sample(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> tuple[Action, Tensor]:
+        """A reparameterised draw u = mean + std * noise through the layer, and its log-probability.
+
+        Args:
+            mean: of the latent Gaussian, shape (..., d).
+            std: its standard deviation, > 0, shape (..., d).
+            noise: standard normal, shape (..., d).
+            box: F_t.
+
+        Returns:
+            The action, and log_prob of shape (...), in the layer's density units (Eq. sac_logprob).
+        """
+        action = self(mean + std * noise, box)
+        # log N(u; mean, std) = -noise^2 / 2 - log std - log sqrt(2 pi)
+        gaussian = -0.5 * noise.square() - torch.log(std) - 0.5 * math.log(2 * math.pi)
+        return action, gaussian.sum(-1) - action.log_det
+
+    def target_entropy(self, limits: RateLimits) -> float:
+        """SAC's usual -d, carried over to this layer's density units (notes on entropy: docs/layers.md)."""
+        shift = self.placement.reference(limits) if self.density == "action_scaled" else 0.0
+        return shift - limits.dim
+
+    # ------------------------------------------------------------------ the parts a layer may replace
+
+    def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
+        """The command moved into F_t. Here: a map that reaches the edges only, so the move is sub-ulp."""
+        return snap(command, box)
+
+    def judge(self, command: Tensor, executed: Tensor) -> Tensor:
+        """What the critic sees. Here: what was executed."""
+        return executed
+
+    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
+        """What the actor pays for, shape (...). Here: nothing."""
+        return torch.zeros_like(latent[..., 0])
+
+
+def squared_norm(latent: Tensor) -> Tensor:
+    """|u|^2 over joints, shape (...): the penalty of Eq. (actor_loss)."""
+    return latent.square().sum(-1)
+
+
+def finite_latent(latent: Tensor, box: FeasibleBox) -> Tensor:
+    """The latent in the box's dtype with NaN at 0 and magnitudes capped where squares would overflow."""
+    cap = latent_cap(box.prev.dtype)
+    return latent.to(box.prev.dtype).nan_to_num(nan=0.0).clamp(-cap, cap)
+
+
+def latent_cap(dtype: torch.dtype) -> float:
+    """The largest latent magnitude in float32 or float64: its square is finite, and every squash long flat."""
+    return 2.0**60 if dtype == torch.float32 else 2.0**500
+
+
+def widen(box: FeasibleBox) -> FeasibleBox:
+    """The box in float32 if it is in a 16-bit format (to compute in), else the box itself."""
+    if box.prev.dtype not in (torch.float16, torch.bfloat16):
+        return box
+    working = LimitTensors(*(t.float() for t in box.working))
+    return FeasibleBox(box.prev.float(), working, box.exact, box.tight)
+
+
+def snap(command: Tensor, box: FeasibleBox) -> Tensor:
+    """``command`` clipped to F_t, with the gradient of the unclipped map."""
+    snapped: Tensor = _Snap.apply(command, box.low, box.high)  # type: ignore[no-untyped-call]
+    return snapped
+
+
+class _Snap(torch.autograd.Function):
+    """Clip forward, identity backward: the clip undoes rounding, it is not part of the map."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(command: Tensor, low: Tensor, high: Tensor) -> Tensor:  # type: ignore[override]
+        return torch.clamp(command, low, high)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        return grad, None, None

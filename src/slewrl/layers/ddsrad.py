@@ -1,0 +1,52 @@
+"""DD-SRad: the paper's mapping, and its two variants with the same reachable set."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from slewrl.box import FeasibleBox
+from slewrl.layers import fused, place, squash
+from slewrl.layers.base import Action, ActionLayer, latent_cap, squared_norm
+
+
+@dataclass(frozen=True)
+class DTanh(ActionLayer):
+    """D-Tanh: DD-SRad with tanh as the squash, which saturates exponentially instead of polynomially."""
+
+    penalty_weight: float = 0.005
+    squash = staticmethod(squash.tanh)
+    placement = place.hold
+
+    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
+        """|u|^2, which keeps latents where the squash has slope (Eq. actor_loss)."""
+        return squared_norm(latent)
+
+
+@dataclass(frozen=True)
+class DDSRadSmooth(DTanh):
+    """DD-SRad without the kink at u = 0: a hyperbolic map anchored at prev, or an eighth of F_t off its edges."""
+
+    squash = staticmethod(squash.spherical)
+    placement = place.hyperbolic
+
+
+@dataclass(frozen=True)
+class DDSRad(DTanh):
+    """a = prev + R_eff(sign u) u / sqrt(1 + u^2) per joint (Eq. reff, ddsrad); u = 0 holds."""
+
+    squash = staticmethod(squash.spherical)
+
+    def __call__(self, latent: Tensor, box: FeasibleBox) -> Action:
+        """Map a latent into the box; `fused.py` where it applies, the composed definition elsewhere."""
+        if not fused.applies(latent, box):
+            return super().__call__(latent, box)
+        executed, log_det, penalty = fused.ddsrad(latent, box, latent_cap(latent.dtype))
+        if self.density != "normalized":
+            log_det = log_det + self.placement.log_scale(latent.nan_to_num(nan=0.0), box)
+        return Action(executed, executed, log_det, penalty)
+
+    def execute(self, latent: Tensor, box: FeasibleBox) -> Tensor:
+        """Only ``Action.executed``."""
+        if not fused.applies(latent, box):
+            return super().execute(latent, box)
+        return fused.ddsrad_execute(latent, box, latent_cap(latent.dtype))

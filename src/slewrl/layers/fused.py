@@ -1,0 +1,70 @@
+"""DD-SRad in one autograd node: the same numbers as squash + placement, in half the time.
+
+The composed layer is the definition; this is the hot path of eager training. It uses Theorem 2
+(docs/guarantee.md): with |f| <= 1 and guarded limits, prev + R f clipped to the *range* is already in F_t, so the
+box's edges are never built.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slewrl.box import FeasibleBox
+
+
+def applies(latent: Tensor, box: FeasibleBox) -> bool:
+    """Whether the fused node covers this call; everything else takes the composed path."""
+    return (
+        latent.dtype == box.prev.dtype
+        and latent.dtype in (torch.float32, torch.float64)
+        and latent.shape == box.prev.shape
+        and box.working.up.ndim == 1  # limits that vary by sample broadcast in the composed path
+        and not box.tight  # Theorem 2 needs guarded limits
+        and not box.prev.requires_grad
+        and not torch.compiler.is_compiling()  # the compiler fuses the composed path by itself
+        and not torch._C._are_functorch_transforms_active()  # vmap, grad, jvp
+    )
+
+
+def ddsrad(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tensor, Tensor, Tensor]:
+    """``(executed, log_det, |u|^2)`` of DD-SRad, log_det normalised."""
+    executed, log_det, norm2 = _DDSRad.apply(latent, box.prev, box.working, cap, True)  # type: ignore[no-untyped-call]
+    return executed, log_det, norm2
+
+
+def ddsrad_execute(latent: Tensor, box: FeasibleBox, cap: float) -> Tensor:
+    """``executed`` alone."""
+    executed: Tensor = _DDSRad.apply(latent, box.prev, box.working, cap, False)  # type: ignore[no-untyped-call]
+    return executed
+
+
+class _DDSRad(torch.autograd.Function):
+    """With r = 1 / sqrt(1 + u^2) and S the signed radius: a = prev + S |u| r, da/du = |S| r^3 (Eq. jacobian)."""
+
+    @staticmethod
+    def forward(ctx: Any, latent: Tensor, prev: Tensor, limits: Any, cap: float, density: bool) -> Any:
+        u = latent.nan_to_num(nan=0.0).clamp_(-cap, cap)
+        reach = torch.where(u >= 0, limits.high, limits.low).sub_(prev).clamp_(-limits.down, limits.up)
+        u2 = u * u
+        norm2 = u2.sum(-1) if density else None
+        r = (1 + u2).rsqrt_()
+        # rsqrt may round |u| r to just above 1, which Theorem 2 does not allow.
+        executed = (u * r).abs_().clamp_(max=1.0).mul_(reach).add_(prev).clamp_(limits.low, limits.high)
+        ctx.save_for_backward(latent, u, r, reach.abs_())
+        ctx.cap = cap
+        return (executed, u2.log1p_().sum(-1).mul_(-1.5), norm2) if density else executed
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, grad_log_det: Tensor | None = None, grad_norm2: Tensor | None = None) -> Any:
+        latent, u, r, radius = ctx.saved_tensors
+        if torch.is_grad_enabled():  # asked for a second derivative: rebuild the graph from the input
+            u = latent.nan_to_num(nan=0.0).clamp(-ctx.cap, ctx.cap)
+            r = torch.rsqrt(1 + u * u)
+        r2 = r * r
+        slope = r2 * r * radius
+        if grad_log_det is None or grad_norm2 is None:
+            return grad * slope, None, None, None, None
+        # d log_det / du = -3 u r^2 and d |u|^2 / du = 2 u
+        rest = torch.addcmul((2 * grad_norm2).unsqueeze(-1), r2, grad_log_det.unsqueeze(-1), value=-3.0)
+        return torch.addcmul(u * rest, grad, slope), None, None, None, None

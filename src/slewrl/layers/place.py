@@ -1,0 +1,143 @@
+"""Placements: a normalised increment v in [-1, 1]^d to a command in action units.
+
+The second half of every action layer. Each placement is two functions of (v, box): `command` (..., d), and
+`log_scale` (...), the log |det d command / dv| that turns a density of v into a density of actions; and
+`reference`, what log_scale is away from the bounds, which shifts SAC's target entropy into action units.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slewrl.box import FeasibleBox
+from slewrl.limits import RateLimits
+
+RADIUS_FLOOR = 1e-2
+"""In action units a radius counts as at least this share of delta, so a density stays finite on a bound."""
+
+
+class Placement(NamedTuple):
+    """Where v = -1, 0 and +1 go in the box, and how volume changes on the way."""
+
+    command: Callable[[Tensor, FeasibleBox], Tensor]
+    log_scale: Callable[[Tensor, FeasibleBox], Tensor]
+    reference: Callable[[RateLimits], float]
+
+
+# ---------------------------------------------------------------- hold: v = 0 stays at prev
+
+
+def _hold(v: Tensor, box: FeasibleBox) -> Tensor:
+    """a = prev + R_eff(v) v (Eq. ddsrad_vec): each side of prev stretches to its own edge."""
+    return box.prev + box.reach(v) * v.abs()
+
+
+def _hold_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
+    """sum log R_eff (Eq. logdet), R floored: it is 0 where prev sits on a bound."""
+    rate = torch.where(v >= 0, box.working.up, box.working.down)
+    floor = RADIUS_FLOOR * torch.minimum(rate, box.working.high - box.working.low)
+    return torch.maximum(box.radius(v), floor).log().sum(-1)
+
+
+# ---------------------------------------------------------------- interval: v = 0 goes to the middle of F_t
+
+
+def _interval(v: Tensor, box: FeasibleBox) -> Tensor:
+    """a = mid + half v on [low, high]."""
+    mid, half = 0.5 * (box.low + box.high), 0.5 * (box.high - box.low)
+    return mid + half * v
+
+
+def _interval_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
+    return (0.5 * (box.high - box.low)).log().expand_as(v).sum(-1)
+
+
+# ---------------------------------------------------------------- hyperbolic: smooth, v = 0 stays near prev
+
+
+def _hyperbolic_terms(v: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    width = box.high - box.low
+    # Anchored at prev itself the map would be stuck on a bound; an eighth of the box in, it is not.
+    anchor = torch.clamp(box.prev, box.low + width / 8, box.high - width / 8)
+    down, up = anchor - box.low, box.high - anchor
+    return anchor, down, up, (down - up) * v + (up + down)
+
+
+def _hyperbolic(v: Tensor, box: FeasibleBox) -> Tensor:
+    """a = h + 2 R- R+ v / ((R- - R+) v + R+ + R-): -1, 0, 1 go to low, the anchor h, high, with no kink at 0."""
+    anchor, down, up, denominator = _hyperbolic_terms(v, box)
+    return anchor + 2 * down * up * v / denominator
+
+
+def _hyperbolic_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
+    """sum log(2 R- R+ (R+ + R-)) - 2 log D."""
+    _, down, up, denominator = _hyperbolic_terms(v, box)
+    return (torch.log(2 * down * up * (up + down)) - 2 * torch.log(denominator)).sum(-1)
+
+
+# ---------------------------------------------------------------- action range: v ignores prev
+
+
+def half_range(box: FeasibleBox) -> Tensor:
+    """Half the width of the whole action range, shape (d,)."""
+    return 0.5 * (box.working.high - box.working.low)
+
+
+def _action_range(v: Tensor, box: FeasibleBox) -> Tensor:
+    """a~ = mid_A + half_A v: the ordinary command over the whole action range."""
+    return 0.5 * (box.working.low + box.working.high) + half_range(box) * v
+
+
+def _half_range_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
+    return half_range(box).log().expand_as(v).sum(-1)
+
+
+# ---------------------------------------------------------------- balls around prev
+
+
+def min_delta(box: FeasibleBox) -> Tensor:
+    """The tightest rate limit over joints and directions, shape (..., 1)."""
+    return torch.minimum(box.working.up, box.working.down).amin(-1, keepdim=True)
+
+
+def _min_delta_ball(v: Tensor, box: FeasibleBox) -> Tensor:
+    """a = prev + min delta * v (Eq. srad with R = min delta)."""
+    return box.prev + min_delta(box) * v
+
+
+def _min_delta_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
+    """d log min delta."""
+    return min_delta(box).log().expand_as(v).sum(-1)
+
+
+def _half_range_ball(v: Tensor, box: FeasibleBox) -> Tensor:
+    """a = prev + half_A v: a ball as wide as the action range, meant to be clipped to F_t afterwards."""
+    return box.prev + half_range(box) * v
+
+
+# ---------------------------------------------------------------- log_scale away from the bounds
+
+
+def _mean_rate(limits: RateLimits) -> float:
+    """sum log delta (the mean of up and down where they differ), averaged over a batch of limits."""
+    rate = np.minimum(0.5 * (limits.up + limits.down), limits.high - limits.low)
+    return float(np.log(rate).sum(-1).mean())
+
+
+def _half_range_reference(limits: RateLimits) -> float:
+    return float(np.log(0.5 * (limits.high - limits.low)).sum())
+
+
+def _min_rate(limits: RateLimits) -> float:
+    return float(limits.dim * np.log(limits.delta.min(-1)).mean())
+
+
+hold = Placement(_hold, _hold_log_scale, _mean_rate)
+interval = Placement(_interval, _interval_log_scale, _mean_rate)
+hyperbolic = Placement(_hyperbolic, _hyperbolic_log_scale, _mean_rate)
+action_range = Placement(_action_range, _half_range_log_scale, _half_range_reference)
+min_delta_ball = Placement(_min_delta_ball, _min_delta_log_scale, _min_rate)
+half_range_ball = Placement(_half_range_ball, _half_range_log_scale, _half_range_reference)

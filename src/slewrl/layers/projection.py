@@ -1,0 +1,74 @@
+"""Layers that aim anywhere in the action range, a~ = mid_A + half_A tanh(u), and clip to F_t.
+
+They differ in what the critic sees and what the actor pays. ``log_det`` is that of a~, before the clip.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from slewrl.box import FeasibleBox
+from slewrl.layers import place, squash
+from slewrl.layers.base import ActionLayer
+
+
+@dataclass(frozen=True)
+class Post(ActionLayer):
+    """Post(QP): clip after the fact; the critic judges the command a~ and never learns of the limit."""
+
+    squash = staticmethod(squash.tanh)
+    placement = place.action_range
+
+    def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
+        """The Euclidean projection onto a box: a clip, with no gradient beyond it."""
+        return box.clamp(command)
+
+    def judge(self, command: Tensor, executed: Tensor) -> Tensor:
+        """The command before the clip."""
+        return command
+
+
+@dataclass(frozen=True)
+class BoxPre(Post):
+    """BoxPre+: as Post, and the actor pays for the distance outside F_t (Kasaura: weight 1; the paper: .005)."""
+
+    penalty_weight: float = 1.0
+
+    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
+        """The distance from the command to F_t, in action units, not squared."""
+        return distance_outside(command, box)
+
+
+@dataclass(frozen=True)
+class BoxPro(Post):
+    """The clip people write by hand, done well: the critic judges and the replay stores the clipped action.
+
+    ``penalty_weight`` > 0 adds the distance outside F_t to the actor loss.
+    """
+
+    def judge(self, command: Tensor, executed: Tensor) -> Tensor:
+        """The clipped action."""
+        return executed
+
+    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
+        """The distance from the command to F_t, in action units, not squared."""
+        return distance_outside(command, box)
+
+
+@dataclass(frozen=True)
+class NoLimit(Post):
+    """No rate limit, only the action range: the upper bound every limited method is compared with."""
+
+    hard: ClassVar[bool] = False
+
+    def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
+        """The command kept in the action range."""
+        return torch.clamp(command, box.working.low, box.working.high)
+
+
+def distance_outside(command: Tensor, box: FeasibleBox) -> Tensor:
+    """||relu(command outside [low, high])||_2, shape (...)."""
+    hinge = torch.relu(command - box.high) + torch.relu(box.low - command)
+    return torch.linalg.vector_norm(hinge, dim=-1)

@@ -1,0 +1,59 @@
+"""Spherical radial squashing: the paper's two readings of it, and Kasaura et al.'s own."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from slewrl.box import FeasibleBox
+from slewrl.layers import place, squash
+from slewrl.layers.base import ActionLayer, squared_norm
+
+
+@dataclass(frozen=True)
+class SRadBall(ActionLayer):
+    """SRad-Strict: a = prev + min delta * u / sqrt(1 + |u|^2), clipped to the range (Eq. srad).
+
+    ``log_det`` is that of the map before the clip at a bound.
+    """
+
+    penalty_weight: float = 0.005
+    squash = staticmethod(squash.ball)
+    placement = place.min_delta_ball
+
+    def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
+        """A true clip, with no gradient beyond it: at a bound the ball sticks out of F_t."""
+        return box.clamp(command)
+
+    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
+        """|u|^2, as in DD-SRad."""
+        return squared_norm(latent)
+
+
+@dataclass(frozen=True)
+class SRadQP(SRadBall):
+    """SRad-QP: a wide ball around prev, projected onto F_t (for a box the projection is a clip).
+
+    Args:
+        radius: "half_range" (default) is the reading that contradicts no value the paper reports;
+            "min_delta" is the paper's text, and then equals ``srad_ball``.
+    """
+
+    radius: Literal["half_range", "min_delta"] = "half_range"
+    placement = place.half_range_ball
+
+    def __post_init__(self) -> None:
+        """Choose the ball."""
+        super().__post_init__()
+        balls = {"half_range": place.half_range_ball, "min_delta": place.min_delta_ball}
+        if self.radius not in balls:
+            raise ValueError(f"radius is {self.radius!r}, expected one of {', '.join(balls)}")
+        object.__setattr__(self, "placement", balls[self.radius])
+
+
+@dataclass(frozen=True)
+class SRadGauge(ActionLayer):
+    """Kasaura et al.'s SRad: a = c + (tanh L / L) R u, L = max |u_i|, c and R the middle and half-widths of F_t."""
+
+    squash = staticmethod(squash.gauge)
+    placement = place.interval

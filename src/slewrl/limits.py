@@ -1,0 +1,404 @@
+"""RateLimits: how far each joint may move in one control step, and where it may be.
+
+    limits = RateLimits(delta=[0.2, 0.5], low=-1.0, high=1.0)
+    box = limits.box(prev)                    # F_t, the set of actions allowed after `prev`
+
+Numbers are checked when the object is built and rounded *inward*: a decimal string such as "0.2" means the
+decimal, a float means its own bits, and no dtype ever holds a limit wider than what was written.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slewrl import boxmath
+from slewrl.box import FeasibleBox, LimitTensors, limit_tensors
+from slewrl.boxmath import Number
+
+Values = Number | Sequence[Number] | NDArray[Any] | Tensor | Mapping[str, Number]
+Edges = Literal["guard", "tight"]
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class RateLimits:
+    """Rate and position limits of d joints. Immutable; arrays are read-only float64.
+
+    Args:
+        delta: largest change per control step in either direction, > 0. A number for every joint, a sequence,
+            a ``{joint: value}`` mapping, or an array/tensor (..., d) whose leading dimensions vary by sample.
+        low: lower end of the action range, in the same units and forms (no batch dimension).
+        high: upper end of the action range.
+        up: largest rise per step where it differs from the largest fall; give with ``down`` instead of delta.
+        down: largest fall per step.
+        names: joint names, in action order. Default: the keys of the first mapping, else "joint0", "joint1", ...
+        groups: one label per joint, or ``{joint: label}``; for tables and plots only.
+        dt: control period in seconds, if known; then ``speed`` is delta / dt.
+        units: what one unit of action is ("rad", "normalised torque", ...); for tables only.
+
+    Raises:
+        ValueError: a limit is NaN, infinite, not positive or inverted, or a length does not match.
+        KeyError: a mapping names an unknown joint or leaves one out.
+    """
+
+    up: NDArray[np.float64]
+    down: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    names: tuple[str, ...]
+    groups: tuple[str, ...]
+    dt: float | None
+    units: str
+    _cache: dict[Any, Any] = field(repr=False)
+
+    def __init__(
+        self,
+        delta: Values | None = None,
+        low: Values | None = None,
+        high: Values | None = None,
+        *,
+        up: Values | None = None,
+        down: Values | None = None,
+        names: Iterable[str] | None = None,
+        groups: Iterable[str] | Mapping[str, str] | None = None,
+        dt: float | None = None,
+        units: str = "action",
+    ) -> None:
+        rise, fall = _rates(delta, up, down)
+        given = {"up": rise, "down": fall, "low": low, "high": high}
+        for key in ("low", "high"):
+            if given[key] is None:
+                raise ValueError(f"{key} is missing: every joint needs finite position bounds low < high")
+        joints = _joint_names(names, given.values())
+        size = len(joints) if joints else max(_length(v) for v in given.values())
+        joints = joints or tuple(f"joint{i}" for i in range(size))
+        label = {"up": "delta", "down": "delta"} if delta is not None else {}
+        arrays = {key: _parse(label.get(key, key), value, key == "low", joints) for key, value in given.items()}
+        _validate(arrays, joints, label)
+        if dt is not None and not (np.isfinite(float(dt)) and float(dt) > 0):
+            raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
+        fields = dict(**arrays, names=joints, groups=_groups(groups, joints), units=str(units), _cache={})
+        for key, value in fields.items():
+            object.__setattr__(self, key, value)
+        object.__setattr__(self, "dt", None if dt is None else float(dt))
+
+    # ------------------------------------------------------------------ what the limits are
+
+    @property
+    def delta(self) -> NDArray[np.float64]:
+        """The change per step allowed in *both* directions, min(up, down), shape (d,) or (..., d)."""
+        return np.minimum(self.up, self.down)
+
+    @property
+    def dim(self) -> int:
+        """The number of joints d."""
+        return len(self.names)
+
+    @property
+    def kappa(self) -> float:
+        """Heterogeneity kappa = max delta / min delta (Prop. gradient), >= 1."""
+        return float(self.delta.max() / self.delta.min())
+
+    @property
+    def speed(self) -> NDArray[np.float64] | None:
+        """delta / dt in units per second, or None when dt is unknown."""
+        return None if self.dt is None else self.delta / self.dt
+
+    # ------------------------------------------------------------------ the feasible set
+
+    def box(
+        self, prev: Tensor, check: bool = True, *, delta: Tensor | None = None, edges: Edges = "guard"
+    ) -> FeasibleBox:
+        """F_t, the set of actions allowed after ``prev``.
+
+        Args:
+            prev: the action last handed to the environment, in the very dtype it was handed over in, (..., d).
+            check: raise on a ``prev`` that is NaN or outside the range. Reading the values synchronises with a
+                GPU, so training passes False; a prev outside the range may then only come back towards it.
+            delta: limits of this step, (..., d), for a hot motor or a sagging battery. They can only tighten
+                the limits of this object, never widen them.
+            edges: "guard" gives up about one ulp of the range per edge and needs no special instruction, so it
+                exports anywhere; "tight" reaches every feasible float.
+
+        Raises:
+            ValueError: wrong shape or dtype, a bad prev or delta, or a limit too small for prev's dtype.
+        """
+        prev = self._as_prev(prev)
+        working, exact = self.tensors(prev.dtype, prev.device, edges)
+        if delta is not None:
+            working, exact = self._tightened(delta, exact, prev.dtype, edges, check)
+        if check:
+            self._check_prev(prev)
+        return FeasibleBox(prev, working, exact, edges == "tight")
+
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def tensors(
+        self, dtype: torch.dtype, device: torch.device | str = "cpu", edges: Edges = "guard"
+    ) -> tuple[LimitTensors, LimitTensors]:
+        """``(working, exact)``: the limits rounded inward to ``dtype``, and as written in float64. Cached."""
+        if edges not in ("guard", "tight"):
+            raise ValueError(f"edges is {edges!r}, expected 'guard' or 'tight'")
+        key = (dtype, str(device), edges)
+        if key not in self._cache:
+            arrays = (self.down, self.up, self.low, self.high)
+            exact = LimitTensors(*(torch.from_numpy(a.copy()) for a in arrays))
+            working = limit_tensors(*exact, dtype, edges == "tight")
+            self._check_resolvable(working, dtype)
+            self._cache[key] = tuple(LimitTensors(*(t.to(device) for t in group)) for group in (working, exact))
+        cached: tuple[LimitTensors, LimitTensors] = self._cache[key]
+        return cached
+
+    def outside(self, action: NDArray[Any], prev: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which joints of ``action`` (..., d) left F_t(prev), decided exactly, without torch; NaN counts."""
+        wide = (np.asarray(x, dtype=np.float64) for x in (action, prev))
+        result: NDArray[np.bool_] = boxmath.outside(*wide, self.down, self.up, self.low, self.high)
+        return result
+
+    def select(self, joints: Iterable[str]) -> "RateLimits":
+        """The same limits for some joints, in the order given."""
+        wanted = tuple(joints)
+        for name in wanted:
+            if name not in self.names:
+                raise KeyError(f"unknown joint {name!r}; these limits have: {', '.join(self.names)}")
+        index = [self.names.index(name) for name in wanted]
+        return RateLimits(
+            up=self.up[..., index],
+            down=self.down[..., index],
+            low=self.low[index],
+            high=self.high[index],
+            names=wanted,
+            groups=[self.groups[i] for i in index],
+            dt=self.dt,
+            units=self.units,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Same numbers, names, groups, dt and units."""
+        if not isinstance(other, RateLimits):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        """Consistent with ``==``."""
+        return hash(self._identity())
+
+    # ------------------------------------------------------------------ where limits come from
+
+    @classmethod
+    def from_urdf(
+        cls,
+        path: str | Path,
+        dt: Number,
+        safety: Number = 1,
+        joints: Iterable[str] | None = None,
+        bounds: Mapping[str, tuple[Number, Number]] | None = None,
+    ) -> "RateLimits":
+        """delta = velocity limit * dt * safety, from a URDF.
+
+        Args:
+            path: the URDF file.
+            dt: control period in seconds.
+            safety: share of the datasheet speed to use, in (0, 1].
+            joints: which joints, in action order. Default: every movable, non-mimic joint in file order.
+            bounds: position bounds for joints that have none in the file, such as continuous ones.
+        """
+        from slewrl import importers
+
+        return importers.from_urdf(path, dt, safety, joints, bounds)
+
+    @classmethod
+    def from_joint_limits_yaml(
+        cls, path: str | Path, dt: Number, safety: Number = 1, urdf: str | Path | None = None
+    ) -> "RateLimits":
+        """delta = max_velocity * dt * safety, from a ros2_control or MoveIt ``joint_limits.yaml``.
+
+        Args:
+            path: the YAML file.
+            dt: control period in seconds.
+            safety: share of the stated speed to use, in (0, 1].
+            urdf: where to read position bounds the YAML leaves out (MoveIt files usually do).
+        """
+        from slewrl import importers
+
+        return importers.from_joint_limits_yaml(path, dt, safety, urdf)
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> "RateLimits":
+        """Read what ``to_yaml`` wrote (or a person, in that format); bit-for-bit."""
+        from slewrl import importers
+
+        return importers.from_yaml(path)
+
+    def to_yaml(self, path: str | Path) -> None:
+        """Write the limits as YAML that ``from_yaml`` reads back bit-for-bit."""
+        from slewrl import importers
+
+        importers.to_yaml(self, path)
+
+    @classmethod
+    def preset(cls, task: str, name: str = "paper") -> "RateLimits":
+        """A named row of the paper's constraint tables, e.g. ``preset("HalfCheetah-v5", "tight")``."""
+        from slewrl import presets
+
+        return presets.preset(task, name)
+
+    # ------------------------------------------------------------------ checks
+
+    def _identity(self) -> tuple[Any, ...]:
+        arrays = tuple((a.shape, a.tobytes()) for a in (self.up, self.down, self.low, self.high))
+        return (arrays, self.names, self.groups, self.dt, self.units)
+
+    def _as_prev(self, prev: Tensor) -> Tensor:
+        if not isinstance(prev, Tensor):
+            prev = torch.as_tensor(prev)
+        if not prev.is_floating_point():
+            raise ValueError(f"prev has dtype {prev.dtype}, expected a float tensor (the dtype handed to env.step)")
+        if prev.ndim == 0 or prev.shape[-1] != self.dim:
+            raise ValueError(f"prev has shape {tuple(prev.shape)}, expected (..., {self.dim}): one entry per joint")
+        return prev
+
+    def _check_prev(self, prev: Tensor) -> None:
+        low, high = (torch.from_numpy(a.copy()).to(prev.device) for a in (self.low, self.high))
+        wide = prev.detach().double()
+        bad = (~((wide >= low) & (wide <= high))).nonzero()
+        if len(bad):
+            where = tuple(bad[0].tolist())
+            i = where[-1]
+            raise ValueError(
+                f"prev of {self.names[i]!r} is {prev[where].item()!r} (index {where}), expected a number in "
+                f"[{self.low[i]}, {self.high[i]}]"
+            )
+
+    def _check_resolvable(self, working: LimitTensors, dtype: torch.dtype) -> None:
+        largest = torch.finfo(dtype).max / 4
+        for i, name in enumerate(self.names):
+            low, high = working.low[i].item(), working.high[i].item()
+            if max(-low, high) > largest:
+                raise ValueError(f"{name!r}: range [{low}, {high}] is too large for {dtype} (at most {largest:g})")
+            if low >= high:
+                raise ValueError(f"{name!r}: range [{self.low[i]}, {self.high[i]}] is empty once rounded to {dtype}")
+            rate = min(working.up[..., i].min().item(), working.down[..., i].min().item())
+            if rate <= 0:
+                raise ValueError(
+                    f"{name!r}: delta {self.delta[..., i].min()} is too small to resolve in {dtype} within "
+                    f"[{self.low[i]}, {self.high[i]}]; use a wider dtype or a larger delta"
+                )
+
+    def _tightened(
+        self, delta: Tensor, exact: LimitTensors, dtype: torch.dtype, edges: Edges, check: bool
+    ) -> tuple[LimitTensors, LimitTensors]:
+        """Limits for this step only. Without ``check`` a NaN or negative delta holds the joint."""
+        if delta.ndim == 0 or delta.shape[-1] != self.dim:
+            raise ValueError(f"delta has shape {tuple(delta.shape)}, expected (..., {self.dim})")
+        wide = delta.detach().to(exact.up.device).double()
+        if check and not bool(((wide > 0) & wide.isfinite()).all()):
+            where = tuple((~((wide > 0) & wide.isfinite())).nonzero()[0].tolist())
+            raise ValueError(
+                f"delta of {self.names[where[-1]]!r} is {wide[where].item()!r} (index {where}), "
+                f"expected a positive finite rate per control step"
+            )
+        wide = wide.nan_to_num(nan=0.0)
+        up, down = torch.minimum(wide, exact.up), torch.minimum(wide, exact.down)
+        working = limit_tensors(down, up, exact.low, exact.high, dtype, edges == "tight")
+        return working, LimitTensors(down, up, exact.low, exact.high)
+
+
+# ---------------------------------------------------------------------- reading what the user wrote
+
+
+def _rates(delta: Values | None, up: Values | None, down: Values | None) -> tuple[Values, Values]:
+    if delta is not None and up is None and down is None:
+        return delta, delta
+    if delta is None and up is not None and down is not None:
+        return up, down
+    raise ValueError("give either delta, or both up and down (the largest rise and fall per control step)")
+
+
+def _joint_names(names: Iterable[str] | None, values: Iterable[Any]) -> tuple[str, ...]:
+    first_mapping: Iterable[str] = next((v for v in values if isinstance(v, Mapping)), ())
+    joints = tuple(str(name) for name in (first_mapping if names is None else names))
+    twice = sorted({name for name in joints if joints.count(name) > 1})
+    if twice:
+        raise ValueError(f"duplicate joint name {twice[0]!r}: every joint needs a name of its own")
+    return joints
+
+
+def _length(value: Any) -> int:
+    return int(np.shape(value)[-1]) if np.ndim(value) else 1
+
+
+def _parse(label: str, value: Any, is_lower: bool, joints: tuple[str, ...]) -> NDArray[np.float64]:
+    """One limit as a read-only float64 array (..., d), every entry rounded inward."""
+    if isinstance(value, Mapping):
+        value = _by_joint(label, value, joints)
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().double().numpy()
+    raw = np.asarray(value)
+    if raw.ndim == 0:
+        raw = np.broadcast_to(raw, (len(joints),))
+    if raw.shape[-1] != len(joints):
+        raise ValueError(f"{label} has {raw.shape[-1]} entries, expected {len(joints)}: one for each of {joints}")
+    if raw.dtype.kind == "f" and raw.dtype.itemsize <= 8:
+        array = raw.astype(np.float64)  # widening: exact
+    else:
+        array = np.empty(raw.shape)
+        for index in np.ndindex(raw.shape):
+            array[index] = _inward(label, raw[index], is_lower, joints[index[-1]])
+    array.setflags(write=False)
+    return array
+
+
+def _inward(label: str, value: Any, is_lower: bool, joint: str) -> float:
+    rounded = boxmath.round_up if is_lower else boxmath.round_down
+    try:
+        return rounded(value.item() if isinstance(value, np.generic) else value)
+    except OverflowError:
+        return float(value)  # infinite or too large: _validate names the joint
+    except (ValueError, TypeError):
+        # A word Fraction cannot read, including "nan" and "inf".
+        raise ValueError(f"{label} of {joint!r} is {value!r}, expected a finite number") from None
+
+
+def _by_joint(label: str, mapping: Mapping[str, Any], joints: tuple[str, ...]) -> list[Any]:
+    unknown = [name for name in mapping if name not in joints]
+    if unknown:
+        raise KeyError(f"{label} names an unknown joint {unknown[0]!r}; known joints: {', '.join(joints)}")
+    missing = [name for name in joints if name not in mapping]
+    if missing:
+        raise KeyError(f"{label} is missing joint {missing[0]!r}; it has: {', '.join(map(str, mapping))}")
+    return [mapping[name] for name in joints]
+
+
+def _validate(arrays: dict[str, NDArray[np.float64]], joints: tuple[str, ...], label: dict[str, str]) -> None:
+    for key in ("up", "down"):
+        _require(np.isfinite(arrays[key]) & (arrays[key] > 0), arrays[key], joints, label.get(key, key))
+    for key in ("low", "high"):
+        if arrays[key].ndim != 1:
+            raise ValueError(f"{key} has shape {arrays[key].shape}, expected ({len(joints)},): it cannot vary by sample")
+        if not np.isfinite(arrays[key]).all():
+            i = int(np.flatnonzero(~np.isfinite(arrays[key]))[0])
+            raise ValueError(f"{key} of {joints[i]!r} is {arrays[key][i]}, expected a finite position bound")
+    for i, name in enumerate(joints):
+        if not arrays["low"][i] < arrays["high"][i]:
+            raise ValueError(f"{name!r}: low {arrays['low'][i]} is not below high {arrays['high'][i]}")
+
+
+def _require(ok: NDArray[np.bool_], array: NDArray[np.float64], joints: tuple[str, ...], label: str) -> None:
+    if not ok.all():
+        where = tuple(np.argwhere(~ok)[0])
+        value, joint = array[where], joints[where[-1]]
+        raise ValueError(f"{label} of {joint!r} is {value}, expected a positive finite rate per control step")
+
+
+def _groups(groups: Iterable[str] | Mapping[str, str] | None, joints: tuple[str, ...]) -> tuple[str, ...]:
+    if groups is None:
+        return ("",) * len(joints)
+    labels = _by_joint("groups", groups, joints) if isinstance(groups, Mapping) else list(groups)
+    if len(labels) != len(joints):
+        raise ValueError(f"groups has {len(labels)} entries, expected {len(joints)}: one label per joint")
+    return tuple(str(label) for label in labels)

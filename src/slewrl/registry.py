@@ -1,0 +1,57 @@
+"""Names to classes, imported only when asked for; any dotted path "package.module:Attribute" works as a name."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+
+class Registry(Mapping[str, Any]):
+    """A mapping from short names to "package.module:Attribute" strings that resolves on access.
+
+    Args:
+        kind: what the entries are, for messages ("layer").
+        entries: name -> dotted path.
+    """
+
+    def __init__(self, kind: str, entries: dict[str, str]) -> None:
+        self.kind = kind
+        self._entries = dict(entries)
+
+    def register(self, name: str, path: str) -> None:
+        """Add a name for "package.module:Attribute"; refuses one that is taken by another path."""
+        if self._entries.get(name, path) != path:
+            raise ValueError(f"{self.kind} {name!r} is already {self._entries[name]!r}")
+        _split(path)
+        self._entries[name] = path
+
+    def __getitem__(self, name: str) -> Any:
+        """The object behind a name or a dotted path; KeyError lists what exists."""
+        path = self._entries.get(name, name)
+        if ":" not in path:
+            raise KeyError(self._unknown(name))
+        module, attribute = _split(path)
+        try:
+            return getattr(import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise KeyError(f"{self.kind} {name!r}: cannot load {path!r} ({error})") from error
+
+    def __iter__(self) -> Iterator[str]:
+        """The short names."""
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        """How many short names there are."""
+        return len(self._entries)
+
+    def _unknown(self, name: str) -> str:
+        close = get_close_matches(name, self._entries, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        return f"unknown {self.kind} {name!r}.{hint} Known: {', '.join(self)}; or a path 'package.module:Class'"
+
+
+def _split(path: str) -> tuple[str, str]:
+    module, _, attribute = path.partition(":")
+    if not module or not attribute:
+        raise ValueError(f"{path!r} is not a path of the form 'package.module:Attribute'")
+    return module, attribute
