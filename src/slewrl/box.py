@@ -1,7 +1,6 @@
 """The feasible box F_t as tensors: what every action layer maps into."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -40,21 +39,25 @@ class FeasibleBox:
     tight: bool = False
     """Whether the edges are the outermost feasible floats (else they are guarded, and cheaper)."""
 
+    # Filled on first use: DD-SRad's hot path never asks for the edges. (functools.cached_property takes a lock,
+    # which torch.compile cannot trace.)
+    _edges: list[Tensor] = field(default_factory=list, init=False, repr=False)
+
     @property
     def low(self) -> Tensor:
         """Lower float edge of F_t, shape (..., d)."""
-        return self._edges[0]
+        return self._both_edges()[0]
 
     @property
     def high(self) -> Tensor:
         """Upper float edge of F_t, shape (..., d)."""
-        return self._edges[1]
+        return self._both_edges()[1]
 
-    @cached_property
-    def _edges(self) -> tuple[Tensor, Tensor]:
-        edges: Any = boxmath.tight_edges if self.tight else boxmath.guard_edges
-        low, high = edges(self.prev, *self.working, xp=torch)
-        return low, high
+    def _both_edges(self) -> list[Tensor]:
+        if not self._edges:
+            edges: Any = boxmath.tight_edges if self.tight else boxmath.guard_edges
+            self._edges.extend(edges(self.prev, *self.working, xp=torch))
+        return self._edges
 
     def contains(self, action: Tensor) -> Tensor:
         """Whether ``action`` lies in F_t, decided in exact arithmetic against the user's own limits.

@@ -241,7 +241,7 @@ class RateLimits:
         importers.to_yaml(self, path)
 
     @classmethod
-    def preset(cls, task: str, name: str = "paper") -> "RateLimits":
+    def preset(cls, task: str, name: str) -> "RateLimits":
         """A named row of the paper's constraint tables, e.g. ``preset("HalfCheetah-v5", "tight")``."""
         from slewrl import presets
 

@@ -18,10 +18,13 @@ HUMANOID = [
     *(f"left_{j}" for j in ("hip_x", "hip_z", "hip_y", "knee")),
     *(f"{side}_{j}" for side in ("right", "left") for j in ("shoulder1", "shoulder2", "elbow")),
 ]
+HUMANOID_TIGHT = {"hip": "0.32", "knee": "0.20", "shoulder": "0.20", "elbow": "0.08", "abdomen": "0.08"}
+"""The tight row's .8^6, .5^6, .2^5 in env units (x 0.4), assigned by name so that both sides are alike."""
+HUMANOID_PARTS = [next(part for part in HUMANOID_TIGHT if part in name) for name in HUMANOID]
 HALFCHEETAH = ["bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot"]
 HOPPER = ["thigh", "leg", "foot"]
 
-# (delta, low, high) in radians per 20 ms step and radians, one side; G1's right hip_roll is mirrored.
+# One leg: (delta, low, high) in radians per 20 ms step and radians.
 H1 = {
     "hip_yaw": ("0.40", "-0.43", "0.43"),
     "hip_roll": ("0.40", "-0.43", "0.43"),
@@ -31,17 +34,16 @@ H1 = {
 }
 G1 = {
     "hip_pitch": ("0.40", "-2.5307", "2.8798"),
-    "hip_roll": ("0.10", "-0.5236", "2.9671"),
+    "hip_roll": ("", "", ""),  # not symmetric, and the paper gives two limits: see _g1
     "hip_yaw": ("0.35", "-2.7576", "2.7576"),
     "knee": ("0.35", "-0.0873", "2.8798"),
     "ankle_pitch": ("0.25", "-0.8727", "0.5236"),
     "ankle_roll": ("0.18", "-0.2618", "0.2618"),
 }
-G1_WAIST = ("0.25", "-2.618", "2.618")
 ROBOT_DT = 0.02
 
 
-def preset(task: str, name: str = "paper") -> RateLimits:
+def preset(task: str, name: str) -> RateLimits:
     """See ``RateLimits.preset``."""
     if task not in PRESETS:
         close = get_close_matches(task, PRESETS, n=1, cutoff=0.4)
@@ -52,63 +54,60 @@ def preset(task: str, name: str = "paper") -> RateLimits:
     return PRESETS[task][name]()
 
 
-def _torque(names: list[str], delta: list[str], bound: str, groups: list[str] | None = None) -> RateLimits:
-    return RateLimits(
-        delta, f"-{bound}", bound, names=names, groups=groups or guess_groups(names), units="env action"
-    )
+def _torque(names: list[str], groups: list[str], delta: list[str], bound: str) -> RateLimits:
+    return RateLimits(delta, f"-{bound}", bound, names=names, groups=groups, units="env action")
 
 
-def _ant(hip: str, ankle: str) -> RateLimits:
-    by_name = [hip if name.startswith("hip") else ankle for name in ANT]
-    return _torque(ANT, by_name, "1", [name.split("_")[0] for name in ANT])
+def _ant(delta: list[str]) -> RateLimits:
+    return _torque(ANT, [name.split("_")[0] for name in ANT], delta, "1")
 
 
-def _humanoid_by_name() -> RateLimits:
-    """The paper's 6/6/5 split in normalised units .8/.5/.2 = env units .32/.20/.08, alike on both sides."""
-    rate = {"hip": "0.32", "knee": "0.20", "shoulder": "0.20", "elbow": "0.08", "abdomen": "0.08"}
-    parts = [next(part for part in rate if part in name) for name in HUMANOID]
-    return _torque(HUMANOID, [rate[part] for part in parts], "0.4", parts)
+def _cheetah(delta: list[str]) -> RateLimits:
+    return _torque(HALFCHEETAH, [name[1:] for name in HALFCHEETAH], delta, "1")
 
 
-def _robot(left: dict[str, tuple[str, str, str]], waist: tuple[str, str, str] | None = None) -> RateLimits:
-    rows = {f"left_{joint}": row for joint, row in left.items()}
-    rows |= {f"right_{joint}": _mirrored(joint, row) for joint, row in left.items()}
-    if waist:
-        rows["waist_yaw"] = waist
+def _hopper(delta: list[str]) -> RateLimits:
+    return _torque(HOPPER, HOPPER, delta, "1")
+
+
+def _humanoid(delta: list[str]) -> RateLimits:
+    return _torque(HUMANOID, HUMANOID_PARTS, delta, "0.4")
+
+
+def _robot(
+    one_side: dict[str, tuple[str, str, str]], others: dict[str, tuple[str, str, str]] | None = None
+) -> RateLimits:
+    """Left and right copies of a leg, then ``others``, which also replace what is not symmetric."""
+    rows = {f"{side}_{joint}": row for side in ("left", "right") for joint, row in one_side.items()} | (others or {})
     delta, low, high = zip(*rows.values(), strict=True)
     return RateLimits(delta, low, high, names=rows, groups=guess_groups(rows), dt=ROBOT_DT, units="rad")
 
 
-def _mirrored(joint: str, row: tuple[str, str, str]) -> tuple[str, str, str]:
-    delta, low, high = row
-    return (delta, high.replace("2", "-2", 1), low.lstrip("-")) if (joint, low) == ("hip_roll", "-0.5236") else row
-
-
-def _g1_table() -> RateLimits:
-    _, low, high = G1["hip_roll"]
-    return _robot({**G1, "hip_roll": ("0.40", low, high)}, G1_WAIST)
+def _g1(hip_roll: str) -> RateLimits:
+    left, right = (hip_roll, "-0.5236", "2.9671"), (hip_roll, "-2.9671", "0.5236")
+    return _robot(G1, {"left_hip_roll": left, "right_hip_roll": right, "waist_yaw": ("0.25", "-2.618", "2.618")})
 
 
 PRESETS: dict[str, dict[str, Callable[[], RateLimits]]] = {
     "Ant-v5": {
-        "wide": lambda: _torque(ANT, ["1"] * 8, "1"),
-        "tight": lambda: _ant(hip="0.2", ankle="0.5"),
-        "tight_literal": lambda: _torque(ANT, ["0.2"] * 4 + ["0.5"] * 4, "1"),
+        "wide": lambda: _ant(["1"] * 8),
+        "tight": lambda: _ant(["0.2", "0.5"] * 4),  # hips .2, ankles .5, as the text means
+        "tight_literal": lambda: _ant(["0.2"] * 4 + ["0.5"] * 4),  # the table's array order
     },
     "Humanoid-v5": {
-        "wide": lambda: _torque(HUMANOID, ["0.4"] * 17, "0.4"),
-        "tight": _humanoid_by_name,
-        "tight_literal": lambda: _torque(HUMANOID, ["0.32"] * 6 + ["0.20"] * 6 + ["0.08"] * 5, "0.4"),
-        "tight_env_units": lambda: _torque(HUMANOID, ["0.8"] * 6 + ["0.5"] * 6 + ["0.2"] * 5, "0.4"),
+        "wide": lambda: _humanoid(["0.4"] * 17),
+        "tight": lambda: _humanoid([HUMANOID_TIGHT[part] for part in HUMANOID_PARTS]),
+        "tight_literal": lambda: _humanoid(["0.32"] * 6 + ["0.20"] * 6 + ["0.08"] * 5),
+        "tight_env_units": lambda: _humanoid(["0.8"] * 6 + ["0.5"] * 6 + ["0.2"] * 5),  # .8 never binds
     },
     "HalfCheetah-v5": {
-        "wide": lambda: _torque(HALFCHEETAH, ["1"] * 6, "1"),
-        "tight": lambda: _torque(HALFCHEETAH, ["0.2"] * 3 + ["0.5"] * 3, "1"),
+        "wide": lambda: _cheetah(["1"] * 6),
+        "tight": lambda: _cheetah(["0.2"] * 3 + ["0.5"] * 3),
     },
     "Hopper-v5": {
-        "wide": lambda: _torque(HOPPER, ["1"] * 3, "1"),
-        "tight": lambda: _torque(HOPPER, ["0.2", "0.5", "0.5"], "1"),
+        "wide": lambda: _hopper(["1"] * 3),
+        "tight": lambda: _hopper(["0.2", "0.5", "0.5"]),
     },
     "H1": {"paper": lambda: _robot(H1)},
-    "G1": {"paper": lambda: _robot(G1, G1_WAIST), "paper_table": _g1_table},
+    "G1": {"paper": lambda: _g1(hip_roll="0.10"), "paper_table": lambda: _g1(hip_roll="0.40")},
 }

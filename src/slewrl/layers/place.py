@@ -32,7 +32,7 @@ class Placement(NamedTuple):
 
 def _hold(v: Tensor, box: FeasibleBox) -> Tensor:
     """a = prev + R_eff(v) v (Eq. ddsrad_vec): each side of prev stretches to its own edge."""
-    return box.prev + box.reach(v) * v.abs()
+    return box.prev + box.radius(v) * v
 
 
 def _hold_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
@@ -46,9 +46,8 @@ def _hold_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def _interval(v: Tensor, box: FeasibleBox) -> Tensor:
-    """a = mid + half v on [low, high]."""
-    mid, half = 0.5 * (box.low + box.high), 0.5 * (box.high - box.low)
-    return mid + half * v
+    """a = mid + half v on [low, high], written so that v = -1 and 1 land on the edges exactly."""
+    return torch.lerp(box.low, box.high, 0.5 + 0.5 * v)
 
 
 def _interval_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
@@ -58,23 +57,28 @@ def _interval_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
 # ---------------------------------------------------------------- hyperbolic: smooth, v = 0 stays near prev
 
 
-def _hyperbolic_terms(v: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    width = box.high - box.low
+def _hyperbolic_radii(v: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, Tensor]:
+    """R-, R+ from the anchor h to the edges, and D = (R- - R+) v + R+ + R-."""
+    eighth = (box.high - box.low) / 8
     # Anchored at prev itself the map would be stuck on a bound; an eighth of the box in, it is not.
-    anchor = torch.clamp(box.prev, box.low + width / 8, box.high - width / 8)
+    anchor = torch.clamp(box.prev, box.low + eighth, box.high - eighth)
     down, up = anchor - box.low, box.high - anchor
-    return anchor, down, up, (down - up) * v + (up + down)
+    return down, up, (down - up) * v + (up + down)
 
 
 def _hyperbolic(v: Tensor, box: FeasibleBox) -> Tensor:
-    """a = h + 2 R- R+ v / ((R- - R+) v + R+ + R-): -1, 0, 1 go to low, the anchor h, high, with no kink at 0."""
-    anchor, down, up, denominator = _hyperbolic_terms(v, box)
-    return anchor + 2 * down * up * v / denominator
+    """a = h + 2 R- R+ v / D: -1, 0, 1 go to low, the anchor h, high, with no kink at 0.
+
+    Measured from the nearer edge, where it reads high - R+ (R+ + R-) (1 - v) / D, so that the edges are exact.
+    """
+    down, up, denominator = _hyperbolic_radii(v, box)
+    scale = (up + down) / denominator
+    return torch.where(v >= 0, box.high - up * scale * (1 - v), box.low + down * scale * (1 + v))
 
 
 def _hyperbolic_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
     """sum log(2 R- R+ (R+ + R-)) - 2 log D."""
-    _, down, up, denominator = _hyperbolic_terms(v, box)
+    down, up, denominator = _hyperbolic_radii(v, box)
     return (torch.log(2 * down * up * (up + down)) - 2 * torch.log(denominator)).sum(-1)
 
 

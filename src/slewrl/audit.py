@@ -1,0 +1,197 @@
+"""Trying to break the guarantee: adversarial cases, decided in exact arithmetic.
+
+Ordinary latents and `rand()` actions never show a violation, so a test made of them proves nothing. Here latents
+reach +-inf and NaN, previous actions have full mantissas and sit on, next to and near the bounds, and limits
+include random asymmetric ones. `slewrl demo`, `benchmarks/guarantee.py` and the tests all use this file.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slewrl.box import FeasibleBox
+from slewrl.layers.base import ActionLayer
+from slewrl.layers.truncnorm import TruncNorm
+from slewrl.limits import RateLimits
+
+Mapping = Callable[[Tensor, FeasibleBox], Tensor]
+"""(latent, box) -> executed action, all (..., d)."""
+BLOCK_ROWS = 4096
+
+
+@dataclass
+class Tally:
+    """What an audit counted. One case is one joint of one action."""
+
+    cases: int = 0
+    violations: int = 0
+    """Cases with |a - prev| > delta or a outside the range, in exact arithmetic; NaN counts."""
+    overshoot: float = 0.0
+    """The largest |a - prev| / delta - 1 seen among the violations (0 when there are none)."""
+    seconds: float = 0.0
+
+    def __iadd__(self, other: "Tally") -> "Tally":
+        """Pool two audits."""
+        self.cases += other.cases
+        self.violations += other.violations
+        self.overshoot = max(self.overshoot, other.overshoot)
+        self.seconds += other.seconds
+        return self
+
+
+# ---------------------------------------------------------------------- what is audited
+
+
+def executed_by(layer: ActionLayer) -> Mapping:
+    """What the layer hands to the environment; a truncated normal is drawn from, half the time."""
+    if not isinstance(layer, TruncNorm):
+        return layer.execute
+
+    def draw(latent: Tensor, box: FeasibleBox) -> Tensor:
+        half = len(latent) // 2
+        noise, std = latent.roll(1, 0), latent.roll(2, 0).abs()
+        bare = layer.execute(latent, box)
+        return torch.cat([layer.sample(latent, std, noise, box)[0].executed[:half], bare[half:]])
+
+    return draw
+
+
+def paper_formula(latent: Tensor, box: FeasibleBox) -> Tensor:
+    """Eq. (reff) and (ddsrad) as written, in floats as anyone would type them: no rounding care at all."""
+    down, up, low, high = (limit.to(latent.dtype) for limit in box.exact)
+    radius = torch.where(latent > 0, torch.minimum(up, high - box.prev), torch.minimum(down, box.prev - low))
+    return box.prev + radius * (latent / torch.sqrt(1 + latent**2))
+
+
+def hand_written_clip(latent: Tensor, box: FeasibleBox) -> Tensor:
+    """clip(command, prev - delta, prev + delta) within the range: the line found in every deployment script."""
+    down, up, low, high = (limit.to(latent.dtype) for limit in box.exact)
+    command = (low + high) / 2 + (high - low) / 2 * torch.tanh(latent)
+    return torch.clamp(torch.clamp(command, box.prev - down, box.prev + up), low, high)
+
+
+# ---------------------------------------------------------------------- cases
+
+
+def random_limits(joints: int = 24, seed: int = 0) -> RateLimits:
+    """Asymmetric limits over seven decades: ranges off centre by up to 1000, rates from 1e-4 of the range to all."""
+    rng = np.random.default_rng(seed)
+    centre = rng.choice([0.0, 1.0, 1e3], joints) * rng.uniform(-1, 1, joints)
+    half = 10.0 ** rng.uniform(-1, 3, joints)
+    up, down = (half * 10.0 ** rng.uniform(-3, 0.3, joints) for _ in range(2))
+    return RateLimits(up=up, down=down, low=centre - half, high=centre + half)
+
+
+def adversarial_latents(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """Latents from 1e-8 to beyond overflow, both signs, with ordinary ones, +-inf, NaN, 0 and 1e30 among them."""
+    draw = torch.rand(shape, generator=generator, dtype=torch.float64)
+    exponent = torch.rand(shape, generator=generator, dtype=torch.float64) * 46 - 8
+    sign = torch.where(torch.rand(shape, generator=generator) < 0.5, -1.0, 1.0).double()
+    latent = sign * 10.0**exponent
+    ordinary = torch.randn(shape, generator=generator, dtype=torch.float64)
+    latent = torch.where(draw < 0.15, ordinary, latent)
+    for i, special in enumerate((torch.inf, torch.nan, 0.0, 1e30, 1e4)):
+        latent = torch.where((draw > 0.15 + 0.02 * i) & (draw < 0.17 + 0.02 * i), sign * special, latent)
+    return latent.to(dtype)
+
+
+def adversarial_prevs(rows: int, limits: RateLimits, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """Feasible previous actions (rows, d): full mantissas; on, a few floats off, and ever nearer to the bounds."""
+    low, high = limits.tensors(dtype)[0][2:]
+    shape = (rows, limits.dim)
+
+    def rand() -> Tensor:
+        return torch.rand(shape, generator=generator, dtype=torch.float64)
+
+    # A product of two draws has no common grid, unlike rand() itself.
+    inner = (low.double() + (high - low).double() * rand()) * (1 - rand() * 2.0**-9)
+    which = rand()
+    bound = torch.where(rand() < 0.5, low.double(), high.double())
+    near = bound + (inner - bound) * 10.0 ** (-9 * rand())
+    prev = torch.where(which < 0.3, near, inner).to(dtype)
+    for i in range(4):  # on the bound, then one, two and three floats inside
+        on = bound.to(dtype)
+        for _ in range(i):
+            on = torch.nextafter(on, torch.zeros_like(on))
+        prev = torch.where((which > 0.3 + 0.05 * i) & (which < 0.35 + 0.05 * i), on, prev)
+    return torch.clamp(prev, low, high)
+
+
+def adversarial_cases(
+    limits: RateLimits, dtype: torch.dtype, cases: int, seed: int
+) -> Iterator[tuple[Tensor, FeasibleBox]]:
+    """Blocks of (latent, box) adding up to at least ``cases`` joint cases."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = max(1, -(-cases // limits.dim))
+    for start in range(0, rows, BLOCK_ROWS):
+        size = min(BLOCK_ROWS, rows - start)
+        prev = adversarial_prevs(size, limits, dtype, generator)
+        yield adversarial_latents(tuple(prev.shape), dtype, generator), limits.box(prev, check=False)
+
+
+# ---------------------------------------------------------------------- verdicts
+
+
+def judge(action: Tensor, prev: Tensor, limits: RateLimits) -> Tally:
+    """Count the joints of ``action`` (..., d) outside F_t(prev), exactly."""
+    wide_action, wide_prev = action.double().numpy(), prev.double().numpy()
+    outside = limits.outside(wide_action, wide_prev)
+    tally = Tally(cases=outside.size, violations=int(outside.sum()))
+    if tally.violations:
+        step = wide_action - wide_prev
+        excess = np.where(step > 0, step / limits.up, -step / limits.down)[outside] - 1
+        tally.overshoot = float(np.nanmax(np.append(excess, 0.0)))
+    return tally
+
+
+def outside_by_fractions(action: NDArray[np.float64], prev: NDArray[np.float64], limits: RateLimits) -> NDArray[np.bool_]:
+    """The same verdict as ``limits.outside`` by rational arithmetic, one case at a time; for (n, d) arrays."""
+    up, down, low, high = ([Fraction(float(x)) for x in a] for a in (limits.up, limits.down, limits.low, limits.high))
+    verdict = np.ones(action.shape, dtype=bool)
+    for i, j in np.ndindex(action.shape):
+        if np.isfinite(action[i, j]):
+            a, p = Fraction(float(action[i, j])), Fraction(float(prev[i, j]))
+            verdict[i, j] = not (-down[j] <= a - p <= up[j] and low[j] <= a <= high[j])
+    return verdict
+
+
+def audit(mapping: Mapping, limits: RateLimits, dtype: torch.dtype, cases: int, seed: int = 0) -> Tally:
+    """Run a mapping over ``cases`` independent adversarial cases."""
+    start = time.process_time()
+    total = Tally()
+    with torch.inference_mode():
+        for latent, box in adversarial_cases(limits, dtype, cases, seed):
+            total += judge(mapping(latent, box), box.prev, limits)
+    total.seconds = time.process_time() - start
+    return total
+
+
+def audit_chain(
+    mapping: Mapping, limits: RateLimits, dtype: torch.dtype, steps: int, lanes: int = 2, seed: int = 0
+) -> Tally:
+    """Feed each executed action back as prev for ``steps`` steps: bang-bang, ordinary and adversarial latents."""
+    start = time.process_time()
+    generator = torch.Generator().manual_seed(seed)
+    prev = adversarial_prevs(lanes, limits, dtype, generator)
+    total = Tally()
+    with torch.inference_mode():
+        for done in range(0, steps, 1000):
+            shape = (min(1000, steps - done), lanes, limits.dim)
+            latents = adversarial_latents(shape, dtype, generator)
+            # Long stretches against one bound, then the other, put prev on the lattice bound +- k delta.
+            bang = 1e4 * torch.where(torch.rand(shape[1:], generator=generator) < 0.5, -1.0, 1.0)
+            latents = torch.where(torch.rand(shape, generator=generator) < 0.5, bang.to(dtype), latents)
+            path = [prev]
+            for latent in latents:
+                path.append(mapping(latent, limits.box(path[-1], check=False)))
+            prev = path[-1]
+            trace = torch.stack(path)
+            total += judge(trace[1:], trace[:-1], limits)
+    total.seconds = time.process_time() - start
+    return total

@@ -1,0 +1,154 @@
+"""Limits from files: the numbers, the rounding, and the message for each way a file can be wrong."""
+
+from fractions import Fraction
+
+import pytest
+
+from slewrl import RateLimits
+
+URDF = """<robot name="leg">
+  <link name="base"/><link name="a"/><link name="b"/><link name="c"/>
+  <joint name="left_hip_joint" type="revolute"><parent link="base"/><child link="a"/>
+    <limit lower="-0.43" upper="0.43" effort="200" velocity="23"/></joint>
+  <joint name="left_slide_joint" type="prismatic"><parent link="a"/><child link="b"/>
+    <limit lower="0" upper="0.1" effort="200" velocity="0.5"/></joint>
+  <joint name="left_wheel_joint" type="continuous"><parent link="b"/><child link="c"/>
+    <limit effort="40" velocity="9"/></joint>
+  <joint name="finger_joint" type="revolute"><parent link="b"/><child link="c"/>
+    <limit lower="0" upper="1" velocity="9"/><mimic joint="left_hip_joint"/></joint>
+  <joint name="mount" type="fixed"><parent link="b"/><child link="c"/></joint>
+  <transmission name="t"><joint name="left_hip_joint"/></transmission>
+</robot>"""
+
+
+@pytest.fixture
+def urdf(tmp_path):
+    path = tmp_path / "leg.urdf"
+    path.write_text(URDF)
+    return path
+
+
+def test_urdf_gives_speed_times_dt_times_safety(urdf):
+    limits = RateLimits.from_urdf(urdf, dt=0.02, safety=0.9, joints=["left_slide_joint", "left_hip_joint"])
+    assert limits.names == ("left_slide_joint", "left_hip_joint")
+    assert limits.groups == ("slide", "hip") and limits.units == "m/rad" and limits.dt == 0.02
+    assert limits.delta.tolist() == pytest.approx([0.009, 0.414])
+    for i, speed in enumerate(("0.5", "23")):  # never above the datasheet, read as decimals or as floats
+        delta = Fraction(float(limits.delta[i]))
+        assert delta <= Fraction(speed) * Fraction("0.02") * Fraction("0.9")
+        assert delta <= Fraction(speed) * Fraction(0.02) * Fraction(0.9)
+    assert Fraction(float(limits.low[1])) >= Fraction("-0.43")
+
+
+def test_urdf_decimals_are_exact(urdf):
+    hip = RateLimits.from_urdf(urdf, dt="0.02", safety="1", joints=["left_hip_joint"])
+    assert hip.delta[0] == float(Fraction(46, 100)) or Fraction(float(hip.delta[0])) < Fraction(46, 100)
+
+
+def test_continuous_joints_need_bounds(urdf):
+    with pytest.raises(ValueError, match=r"'left_wheel_joint' has no position bounds.*bounds=\{name: \(low, high\)\}"):
+        RateLimits.from_urdf(urdf, dt=0.02)
+    limits = RateLimits.from_urdf(urdf, dt=0.02, bounds={"left_wheel_joint": ("-100", "100")})
+    assert limits.names == ("left_hip_joint", "left_slide_joint", "left_wheel_joint")  # no fixed, no mimic
+    assert limits.high[2] == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("<robot>", ValueError, "not readable as XML"),
+        ("<mujoco/>", ValueError, "root element is <mujoco>, expected <robot>"),
+        ("<robot/>", ValueError, "no movable joint"),
+        (URDF.replace(' velocity="23"', ""), ValueError, "'left_hip_joint' has no velocity limit"),
+        (URDF.replace('"23"', '"0"'), ValueError, "'left_hip_joint' has velocity limit 0, expected a positive"),
+        (URDF.replace('"23"', '"nan"'), ValueError, "velocity of 'left_hip_joint' is 'nan', expected a finite"),
+        (URDF.replace('lower="-0.43" upper="0.43"', 'lower="0.43" upper="-0.43"'), ValueError, "is not below high"),
+        (URDF.replace("left_slide_joint", "left_hip_joint"), ValueError, "duplicate joint name 'left_hip_joint'"),
+    ],
+)
+def test_bad_urdf(tmp_path, text, error, message):
+    path = tmp_path / "bad.urdf"
+    path.write_text(text)
+    with pytest.raises(error, match=message):
+        RateLimits.from_urdf(path, dt=0.02, bounds={"left_wheel_joint": (-1, 1)} if "wheel" in text else None)
+
+
+def test_bad_arguments(urdf):
+    with pytest.raises(KeyError, match="no movable joint 'knee'; it has: left_hip_joint"):
+        RateLimits.from_urdf(urdf, dt=0.02, joints=["knee"])
+    for safety in (0, -1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="safety is"):
+            RateLimits.from_urdf(urdf, dt=0.02, safety=safety, joints=["left_hip_joint"])
+    with pytest.raises(ValueError, match="dt is 0, expected a positive"):
+        RateLimits.from_urdf(urdf, dt=0, joints=["left_hip_joint"])
+
+
+ROS2 = """
+controller_manager:
+  ros__parameters:
+    joint_limits:
+      left_hip_joint:
+        has_position_limits: true
+        min_position: -0.43
+        max_position: 0.43
+        has_velocity_limits: true
+        max_velocity: 23.0
+"""
+MOVEIT = """
+default_velocity_scaling_factor: 0.1
+joint_limits:
+  left_hip_joint:
+    has_velocity_limits: true
+    max_velocity: 2.175
+    has_acceleration_limits: false
+    max_acceleration: 0.0
+"""
+
+
+def test_ros2_control_yaml(tmp_path):
+    path = tmp_path / "joint_limits.yaml"
+    path.write_text(ROS2)
+    limits = RateLimits.from_joint_limits_yaml(path, dt=0.01, safety=0.5)
+    assert limits.names == ("left_hip_joint",) and limits.delta[0] == pytest.approx(0.115)
+    assert (limits.low[0], limits.high[0]) == pytest.approx((-0.43, 0.43))
+    path.write_text(ROS2.replace("has_velocity_limits: true", "has_velocity_limits: false"))
+    with pytest.raises(ValueError, match="'left_hip_joint' has no velocity limit"):
+        RateLimits.from_joint_limits_yaml(path, dt=0.01)
+
+
+def test_moveit_yaml_takes_bounds_from_the_urdf(tmp_path, urdf):
+    path = tmp_path / "joint_limits.yaml"
+    path.write_text(MOVEIT)
+    with pytest.raises(ValueError, match=r"has no position bounds, expected low < high; give them by urdf=PATH"):
+        RateLimits.from_joint_limits_yaml(path, dt=0.01)
+    limits = RateLimits.from_joint_limits_yaml(path, dt=0.01, urdf=urdf)
+    assert limits.delta[0] == pytest.approx(0.02175) and limits.high[0] == pytest.approx(0.43)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "not readable as YAML"),
+        ("a: 1", "no 'joint_limits' mapping found"),
+        ("joint_limits: {hip: 3}", "joint 'hip' is '3', expected a mapping"),
+        ("joint_limits: !!python/object/apply:os.system ['true']", "not readable as YAML|no 'joint_limits'"),
+    ],
+)
+def test_bad_yaml(tmp_path, text, message):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        RateLimits.from_joint_limits_yaml(path, dt=0.01)
+
+
+def test_yaml_round_trip_is_bit_exact(tmp_path, limits_family):
+    path = tmp_path / "limits.yaml"
+    for limits in limits_family.values():
+        limits.to_yaml(path)
+        assert RateLimits.from_yaml(path) == limits
+    path.write_text("joints: {hip: {delta: '0.2', low: -1}}")
+    with pytest.raises(ValueError, match="joint 'hip' has no 'high'"):
+        RateLimits.from_yaml(path)
+    path.write_text("hello")
+    with pytest.raises(ValueError, match="no 'joints' mapping found"):
+        RateLimits.from_yaml(path)
