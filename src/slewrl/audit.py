@@ -32,6 +32,8 @@ class Tally:
     cases: int = 0
     violations: int = 0
     """Cases with |a - prev| > delta or a outside the range, in exact arithmetic; NaN counts."""
+    nan: int = 0
+    """How many of the violations are NaN actions."""
     overshoot: float = 0.0
     """The largest |a - prev| / delta - 1 seen among the violations (0 when there are none)."""
     seconds: float = 0.0
@@ -40,6 +42,7 @@ class Tally:
         """Pool two audits."""
         self.cases += other.cases
         self.violations += other.violations
+        self.nan += other.nan
         self.overshoot = max(self.overshoot, other.overshoot)
         self.seconds += other.seconds
         return self
@@ -77,6 +80,13 @@ def hand_written_clip(latent: Tensor, box: FeasibleBox) -> Tensor:
 
 
 # ---------------------------------------------------------------------- cases
+
+
+def paper_limits() -> dict[str, RateLimits]:
+    """The limits of the paper's four tasks (tight) and two robots, by name."""
+    tasks = ("Ant-v5", "Humanoid-v5", "HalfCheetah-v5", "Hopper-v5")
+    robots = ("H1", "G1")
+    return {t: RateLimits.preset(t, "tight") for t in tasks} | {r: RateLimits.preset(r, "paper") for r in robots}
 
 
 def random_limits(joints: int = 24, seed: int = 0) -> RateLimits:
@@ -146,11 +156,14 @@ def judge(action: Tensor, prev: Tensor, limits: RateLimits) -> Tally:
     if tally.violations:
         step = wide_action - wide_prev
         excess = np.where(step > 0, step / limits.up, -step / limits.down)[outside] - 1
+        tally.nan = int(np.isnan(wide_action).sum())
         tally.overshoot = float(np.nanmax(np.append(excess, 0.0)))
     return tally
 
 
-def outside_by_fractions(action: NDArray[np.float64], prev: NDArray[np.float64], limits: RateLimits) -> NDArray[np.bool_]:
+def outside_by_fractions(
+    action: NDArray[np.float64], prev: NDArray[np.float64], limits: RateLimits
+) -> NDArray[np.bool_]:
     """The same verdict as ``limits.outside`` by rational arithmetic, one case at a time; for (n, d) arrays."""
     up, down, low, high = ([Fraction(float(x)) for x in a] for a in (limits.up, limits.down, limits.low, limits.high))
     verdict = np.ones(action.shape, dtype=bool)

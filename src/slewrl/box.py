@@ -94,9 +94,7 @@ class FeasibleBox:
         return (self.high - self.low).prod(-1)
 
 
-def limit_tensors(
-    down: Tensor, up: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype, tight: bool
-) -> LimitTensors:
+def limit_tensors(down: Tensor, up: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype, tight: bool) -> LimitTensors:
     """float64 limits rounded inward to ``dtype``, rates guarded unless ``tight``; never synchronises the host."""
     low, high = -_cast_down(-low, dtype), _cast_down(high, dtype)
     down, up = (_cast_down(rate, dtype) for rate in (down, up))

@@ -3,11 +3,11 @@
 delta = velocity * dt * safety is computed in exact rationals from the decimals in the file and rounded down once.
 """
 
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import yaml
 

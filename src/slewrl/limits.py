@@ -112,7 +112,12 @@ class RateLimits:
     # ------------------------------------------------------------------ the feasible set
 
     def box(
-        self, prev: Tensor, check: bool = True, *, delta: Tensor | None = None, edges: Edges = "guard"
+        self,
+        prev: Tensor | NDArray[Any] | Sequence[float],
+        check: bool = True,
+        *,
+        delta: Tensor | None = None,
+        edges: Edges = "guard",
     ) -> FeasibleBox:
         """F_t, the set of actions allowed after ``prev``.
 
@@ -155,8 +160,8 @@ class RateLimits:
 
     def outside(self, action: NDArray[Any], prev: NDArray[Any]) -> NDArray[np.bool_]:
         """Which joints of ``action`` (..., d) left F_t(prev), decided exactly, without torch; NaN counts."""
-        wide = (np.asarray(x, dtype=np.float64) for x in (action, prev))
-        result: NDArray[np.bool_] = boxmath.outside(*wide, self.down, self.up, self.low, self.high)
+        action, prev = np.asarray(action, dtype=np.float64), np.asarray(prev, dtype=np.float64)
+        result: NDArray[np.bool_] = boxmath.outside(action, prev, self.down, self.up, self.low, self.high)
         return result
 
     def select(self, joints: Iterable[str]) -> "RateLimits":
@@ -253,9 +258,8 @@ class RateLimits:
         arrays = tuple((a.shape, a.tobytes()) for a in (self.up, self.down, self.low, self.high))
         return (arrays, self.names, self.groups, self.dt, self.units)
 
-    def _as_prev(self, prev: Tensor) -> Tensor:
-        if not isinstance(prev, Tensor):
-            prev = torch.as_tensor(prev)
+    def _as_prev(self, value: Tensor | NDArray[Any] | Sequence[float]) -> Tensor:
+        prev = value if isinstance(value, Tensor) else torch.as_tensor(value)
         if not prev.is_floating_point():
             raise ValueError(f"prev has dtype {prev.dtype}, expected a float tensor (the dtype handed to env.step)")
         if prev.ndim == 0 or prev.shape[-1] != self.dim:
@@ -379,7 +383,9 @@ def _validate(arrays: dict[str, NDArray[np.float64]], joints: tuple[str, ...], l
         _require(np.isfinite(arrays[key]) & (arrays[key] > 0), arrays[key], joints, label.get(key, key))
     for key in ("low", "high"):
         if arrays[key].ndim != 1:
-            raise ValueError(f"{key} has shape {arrays[key].shape}, expected ({len(joints)},): it cannot vary by sample")
+            raise ValueError(
+                f"{key} has shape {arrays[key].shape}, expected ({len(joints)},): it cannot vary by sample"
+            )
         if not np.isfinite(arrays[key]).all():
             i = int(np.flatnonzero(~np.isfinite(arrays[key]))[0])
             raise ValueError(f"{key} of {joints[i]!r} is {arrays[key][i]}, expected a finite position bound")

@@ -21,8 +21,8 @@ def l2_clip(increment: Tensor, delta: Tensor) -> Tensor:
     <= sum delta_i^2 = ||delta||^2. So it is no safety net either: it moves only what already broke a limit, and
     not into the box.
     """
-    norm = torch.linalg.vector_norm(increment, dim=-1, keepdim=True)
-    scale = torch.linalg.vector_norm(delta, dim=-1, keepdim=True) / norm.clamp_min(torch.finfo(norm.dtype).tiny)
+    length = increment.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(increment.dtype).tiny)
+    scale = delta.norm(dim=-1, keepdim=True) / length
     return increment * scale.clamp_max(1.0)
 
 
@@ -78,5 +78,4 @@ def actor_gradient_bound(limits: RateLimits, grad_q: Tensor, latent: Tensor, pen
 
     For the deterministic backbone; SAC adds alpha ||grad_u log pi||.
     """
-    norm = torch.linalg.vector_norm
-    return lipschitz(limits) * norm(grad_q, dim=-1) + 2 * penalty_weight * norm(latent, dim=-1)
+    return lipschitz(limits) * grad_q.norm(dim=-1) + 2 * penalty_weight * latent.norm(dim=-1)

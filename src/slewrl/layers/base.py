@@ -6,6 +6,7 @@ file only names its parts.
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -14,7 +15,6 @@ from torch import Tensor
 
 from slewrl.box import FeasibleBox, LimitTensors
 from slewrl.layers.place import Placement
-from slewrl.layers.squash import Squash
 from slewrl.limits import RateLimits
 
 Density = Literal["normalized", "action_scaled", "action"]
@@ -34,7 +34,7 @@ class Action(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ActionLayer:
+class ActionLayer(ABC):
     """Base of every layer. Stateless and immutable, so it compiles, vmaps and exports.
 
     Args:
@@ -49,8 +49,8 @@ class ActionLayer:
 
     hard: ClassVar[bool] = True
     """Whether ``executed`` always lies in F_t."""
-    squash: ClassVar[Squash]
     placement: ClassVar[Placement]
+    """Where v goes: one of `place.py`."""
 
     def __post_init__(self) -> None:
         """Refuse an unknown density or a weight that is not a finite number >= 0."""
@@ -101,7 +101,12 @@ class ActionLayer:
         shift = self.placement.reference(limits) if self.density == "action_scaled" else 0.0
         return shift - limits.dim
 
-    # ------------------------------------------------------------------ the parts a layer may replace
+    # ------------------------------------------------------------------ the parts a layer names or replaces
+
+    @staticmethod
+    @abstractmethod
+    def squash(u: Tensor) -> tuple[Tensor, Tensor]:
+        """u (..., d) to (v, log |det dv/du|): one of `squash.py`."""
 
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
         """The command moved into F_t. Here: a map that reaches the edges only, so the move is sub-ulp."""
@@ -152,7 +157,7 @@ class _Snap(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(command: Tensor, low: Tensor, high: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(command: Tensor, low: Tensor, high: Tensor) -> Tensor:
         return torch.clamp(command, low, high)
 
     @staticmethod
@@ -160,5 +165,5 @@ class _Snap(torch.autograd.Function):
         pass
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return grad, None, None

@@ -1,18 +1,15 @@
 """Squashes: a latent u in R^d to a normalised increment v in [-1, 1]^d, with log |det dv/du| in closed form.
 
-The first half of every action layer. `place.py` holds the second half, which puts v into the box.
+The first half of every action layer: u (..., d) -> v (..., d), log_det (...). `place.py` holds the second half,
+which puts v into the box.
 Latents arrive finite (see `base.finite_latent`), so nothing here overflows.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-
-Squash = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""u (..., d) -> v (..., d), log_det (...)."""
 
 
 def spherical(u: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,7 +64,7 @@ class _Spherical(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(u: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def forward(u: Tensor) -> tuple[Tensor, Tensor]:
         u2 = u * u
         return u * torch.rsqrt(1 + u2), -1.5 * torch.log1p(u2).sum(-1)
 
@@ -76,7 +73,7 @@ class _Spherical(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
-    def backward(ctx: Any, grad_v: Tensor, grad_log_det: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, grad_v: Tensor, grad_log_det: Tensor) -> Tensor:
         (u,) = ctx.saved_tensors
         r = torch.rsqrt(1 + u * u)
         # d log_det / du = -3 u / (1 + u^2)

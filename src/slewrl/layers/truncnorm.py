@@ -82,7 +82,7 @@ class _TruncatedDraw(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(mean: Tensor, std: Tensor, q: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(mean: Tensor, std: Tensor, q: Tensor) -> Tensor:
         flip = torch.where(mean < 0, -1.0, 1.0).to(mean.dtype)
         right, quantile = mean.abs(), torch.where(mean < 0, 1 - q, q)
         log_low, log_high = log_ndtr((-1 - right) / std), log_ndtr((1 - right) / std)
@@ -95,7 +95,7 @@ class _TruncatedDraw(torch.autograd.Function):
         ctx.save_for_backward(*inputs, output)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         mean, std, q, v = ctx.saved_tensors
         z, alpha, beta = ((end - mean) / std for end in (v, -1.0, 1.0))
         low = (1 - q) * torch.exp((0.5 * (z * z - alpha * alpha)).clamp_max(60.0))
