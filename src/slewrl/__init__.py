@@ -1,8 +1,37 @@
-"""slewrl: reinforcement learning under hard actuator rate limits."""
+"""slewrl: reinforcement learning under hard actuator rate limits.
 
-from slewrl.box import FeasibleBox
-from slewrl.layers import LAYERS, Action, ActionLayer, make_layer
-from slewrl.limits import RateLimits
+Names are imported when first used, so that `import slewrl` is instant and the code that runs on a robot needs no
+torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slewrl.box import FeasibleBox
+    from slewrl.layers import LAYERS, Action, ActionLayer, make_layer
+    from slewrl.limits import RateLimits
 
 __version__ = "0.1.0"
 __all__ = ["LAYERS", "Action", "ActionLayer", "FeasibleBox", "RateLimits", "__version__", "make_layer"]
+
+_HOMES = {
+    "FeasibleBox": "slewrl.box",
+    "LAYERS": "slewrl.layers",
+    "Action": "slewrl.layers",
+    "ActionLayer": "slewrl.layers",
+    "make_layer": "slewrl.layers",
+    "RateLimits": "slewrl.limits",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'slewrl' has no attribute {name!r}; it has: {', '.join(__all__)}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

@@ -1,0 +1,48 @@
+# Each target sets itself up: a virtual environment in .venv with the exact versions of constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# One thread per process: two on a busy two-core machine are slower, not faster.
+export OMP_NUM_THREADS := 1
+
+.PHONY: help setup demo test test-slow lint bench clean
+
+help:
+	@echo "make demo       draw every layer's reachable set, try to break each a million times (half a minute)"
+	@echo "make test       the fast tests, what CI runs"
+	@echo "make test-slow  the long ones: 1e8 adversarial cases, every layer through torch.compile"
+	@echo "make lint       ruff and mypy"
+	@echo "make bench      the guarantee and the cost of every layer, as tables"
+
+setup: .venv/.installed
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	@touch $@
+
+.venv/.bench: .venv/.installed
+	$(BIN)/python -m pip install --quiet -e ".[dev,bench]"
+	@touch $@
+
+demo: setup
+	$(BIN)/slewrl demo
+
+test: setup
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: setup
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.bench
+	$(BIN)/python -W ignore benchmarks/layers.py
+	$(BIN)/python benchmarks/guarantee.py --cases 1e8 --workers 2
+
+clean:
+	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

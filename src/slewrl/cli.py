@@ -1,0 +1,129 @@
+"""The command line. Every option's help is the docstring of its field; torch is imported only to run a command."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from slewrl.limits import RateLimits
+
+HELP = """Reinforcement learning under hard actuator rate limits: |a_t - a_{t-1}| <= delta, every joint, every step.
+
+Where to start:
+  slewrl demo                                            see the guarantee hold, in half a minute
+  slewrl limits robot.urdf --dt 0.02 --safety 0.9        from a robot's datasheet to limits.yaml
+  slewrl limits H1:paper                                 a built-in set of limits, as a table
+
+In Python:  limits = RateLimits.from_yaml("limits.yaml");  make_layer("ddsrad")(latent, limits.box(prev)).executed"""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Read a robot's speed limits, turn them into per-step rate limits, and write them to a file.
+
+    delta = speed * dt * safety for every joint, rounded so that it never exceeds the datasheet.
+    """
+
+    source: tyro.conf.Positional[str]
+    """A URDF, a ros2_control or MoveIt joint_limits.yaml, a limits.yaml of ours, or TASK:PRESET such as H1:paper."""
+    dt: float | None = None
+    """Control period in seconds, e.g. 0.02 for 50 Hz. Needed for a URDF or joint_limits.yaml."""
+    safety: float = 1.0
+    """Share of the rated speed to use, in (0, 1]."""
+    joints: tuple[str, ...] = ()
+    """Only these joints, in this order (default: all)."""
+    urdf: Path | None = None
+    """Where to find the position bounds a joint_limits.yaml leaves out."""
+    out: Path = Path("limits.yaml")
+    """File to write."""
+    force: bool = False
+    """Overwrite the file if it is there."""
+
+    def run(self) -> int:
+        """Print the table and write the file."""
+        limits = self.load()
+        if self.out.exists() and not self.force:
+            raise FileExistsError(f"{self.out} exists: pass --force to replace it, or --out another name")
+        print_limits(limits, self.source)
+        limits.to_yaml(self.out)
+        Console().print(f'wrote [bold]{self.out}[/]; in Python: RateLimits.from_yaml("{self.out}")')
+        return 0
+
+    def load(self) -> "RateLimits":
+        """The limits this command is about."""
+        from slewrl.limits import RateLimits
+
+        path = Path(self.source)
+        if not path.exists() and ":" in self.source:
+            limits = RateLimits.preset(*self.source.split(":", 1))
+            return limits.select(self.joints) if self.joints else limits
+        if not path.exists():
+            raise FileNotFoundError(f"no file {self.source!r} (and no TASK:PRESET of that name, e.g. H1:paper)")
+        is_urdf = path.suffix not in (".yaml", ".yml")
+        if not is_urdf and "joints:" in path.read_text(encoding="utf-8"):
+            limits = RateLimits.from_yaml(path)
+        elif self.dt is None:
+            raise ValueError("--dt is missing: the control period in seconds, e.g. --dt 0.02 for 50 Hz")
+        elif is_urdf:
+            return RateLimits.from_urdf(path, self.dt, self.safety, self.joints or None)
+        else:
+            limits = RateLimits.from_joint_limits_yaml(path, self.dt, self.safety, self.urdf)
+        return limits.select(self.joints) if self.joints else limits
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Draw what every layer can reach, then try to break every one of them a million times."""
+
+    out: Path = Path("demo")
+    """Folder for the figure."""
+    cases: int = 1_000_000
+    """Adversarial actions per layer."""
+
+    def run(self) -> int:
+        """Run the demo; the exit code is 1 if a hard layer broke a limit."""
+        from slewrl import demo
+
+        return int(demo.run(self.out, self.cases) > 0)
+
+
+def print_limits(limits: "RateLimits", title: str) -> None:
+    """The per-joint table, kappa and the volume ratio."""
+    from slewrl import theory
+
+    legend = "speed per second, delta per control step, its share of the range"
+    table = Table(title=f"{title}: {limits.dim} joints, {limits.units}", caption=legend, box=SIMPLE_HEAD)
+    table.title_justify = table.caption_justify = "left"
+    for column in ("joint", "group", "speed", "delta", "low", "high", "share"):
+        table.add_column(column, justify="left" if column in ("joint", "group") else "right", no_wrap=True)
+    for i, name in enumerate(limits.names):
+        up, down = limits.up[i], limits.down[i]
+        delta = f"{up:.5g}" if up == down else f"+{up:.5g} -{down:.5g}"
+        speed = "-" if limits.speed is None else f"{limits.speed[i]:.4g}"
+        low, high = limits.low[i], limits.high[i]
+        share = f"{limits.delta[i] / (high - low):.1%}"
+        table.add_row(name, limits.groups[i], speed, delta, f"{low:.4g}", f"{high:.4g}", share)
+    console = Console()
+    console.print(table)
+    widest, tightest = limits.delta.argmax(), limits.delta.argmin()
+    console.print(
+        f"kappa = {limits.kappa:.3g} ({limits.names[widest]} against {limits.names[tightest]}); "
+        f"the box F_t holds {theory.volume_ratio(limits):.3g} times the volume of the ball SRad is confined to"
+    )
+
+
+def main() -> None:
+    """Entry point of ``slewrl``."""
+    command: Limits | Demo = tyro.cli(Limits | Demo, prog="slewrl", description=HELP)
+    try:
+        raise SystemExit(command.run())
+    except (ValueError, KeyError, OSError) as error:
+        # KeyError quotes its message; a person should not see that.
+        print(f"error: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+        raise SystemExit(2) from None

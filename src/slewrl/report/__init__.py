@@ -1,0 +1,1 @@
+"""Figures and tables from arrays and run folders; nothing here imports torch."""

@@ -1,0 +1,81 @@
+"""The command line as a person meets it."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from slewrl import RateLimits
+from slewrl.cli import main
+
+URDF = Path(__file__).parents[1] / "examples" / "leg.urdf"
+
+
+@pytest.fixture
+def slewrl(monkeypatch, tmp_path, capsys):
+    """Run the command in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["slewrl", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        streams = capsys.readouterr()
+        return SimpleNamespace(returncode=stop.value.code or 0, stdout=streams.out, stderr=streams.err)
+
+    return run
+
+
+def test_the_installed_command(tmp_path):
+    command = [Path(sys.executable).parent / "slewrl", "--help"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    for word in ("Where to start", "slewrl demo", "slewrl limits robot.urdf --dt 0.02 --safety 0.9", "In Python"):
+        assert word in result.stdout
+
+
+def test_limits_from_a_urdf(slewrl, tmp_path):
+    result = slewrl("limits", URDF, "--dt", "0.02", "--safety", "0.9")
+    assert result.returncode == 0, result.stderr
+    for word in ("left_hip_pitch_joint", "0.414", "kappa = 2.56", "times the volume", "wrote limits.yaml"):
+        assert word in result.stdout
+    limits = RateLimits.from_yaml(tmp_path / "limits.yaml")
+    assert limits == RateLimits.from_urdf(URDF, dt=0.02, safety=0.9)
+    again = slewrl("limits", URDF, "--dt", "0.02")
+    assert again.returncode == 2 and "limits.yaml exists: pass --force" in again.stderr
+    assert RateLimits.from_yaml(tmp_path / "limits.yaml") == limits  # nothing was overwritten
+    few = slewrl("limits", "limits.yaml", "--joints", "left_ankle_joint", "--out", "few.yaml")
+    assert few.returncode == 0 and RateLimits.from_yaml(tmp_path / "few.yaml").names == ("left_ankle_joint",)
+
+
+def test_limits_of_a_preset(slewrl, tmp_path):
+    result = slewrl("limits", "G1:paper", "--out", "g1.yaml")
+    assert result.returncode == 0 and "kappa = 4 " in result.stdout
+    assert RateLimits.from_yaml(tmp_path / "g1.yaml") == RateLimits.preset("G1", "paper")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.urdf"], "error: no file 'nowhere.urdf'"),
+        ([URDF], "error: --dt is missing"),
+        ([URDF, "--dt", "0.02", "--safety", "2"], "error: safety is 2.0, expected a share"),
+        ([URDF, "--dt", "0.02", "--joints", "elbow"], "error: "),
+        (["H1:papr"], "error: H1 has no preset 'papr'; it has: paper"),
+    ],
+)
+def test_mistakes_get_one_line_and_no_traceback(slewrl, arguments, message, tmp_path):
+    result = slewrl("limits", *arguments)
+    assert result.returncode == 2 and message in result.stderr
+    assert "Traceback" not in result.stderr and not (tmp_path / "limits.yaml").exists()
+
+
+def test_demo_draws_and_checks(slewrl, tmp_path):
+    result = slewrl("demo", "--cases", "20000")
+    assert result.returncode == 0, result.stderr
+    assert "300,000 actions checked in exact arithmetic" in result.stdout
+    assert "0 broke a limit through a hard layer" in result.stdout.replace("\n", " ")
+    png = (tmp_path / "demo" / "reachable.png").read_bytes()
+    assert png.startswith(b"\x89PNG") and len(png) > 50_000

@@ -1,0 +1,112 @@
+"""What a plain `import slewrl` costs, which way imports point, and that the public API is annotated and documented."""
+
+import ast
+import dataclasses
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import slewrl
+
+SRC = Path(slewrl.__file__).parent
+HEAVY = ("mujoco", "gymnasium", "matplotlib")
+
+
+def loaded_after(statement: str, *modules: str) -> list[str]:
+    code = f"import sys; {statement}; print(*(m for m in {modules!r} if m in sys.modules))"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_import_is_light():
+    assert loaded_after("import slewrl", *HEAVY, "torch", "yaml", "rich", "tyro") == []
+    assert loaded_after("from slewrl import RateLimits, make_layer; make_layer('ddsrad')", *HEAVY) == []
+
+
+def test_the_robot_side_needs_no_torch():
+    code = (
+        "import sys; sys.modules['torch'] = None;"
+        "import slewrl, slewrl.boxmath, slewrl.registry, slewrl.report.reachable, numpy as np;"
+        "print(slewrl.boxmath.tight_edges(*(np.array([x]) for x in (0.1, 0.2, 0.2, -1.0, 1.0))))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "0.3" in result.stdout
+
+
+def test_public_names():
+    assert set(slewrl.__all__) <= set(dir(slewrl))
+    assert all(getattr(slewrl, name) is not None for name in slewrl.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'RateLimit'; it has: LAYERS"):
+        _ = slewrl.RateLimit
+
+
+# Lower may not import higher.
+ORDER = [
+    ["boxmath", "registry"],
+    ["box"],
+    ["limits"],
+    ["importers", "presets", "theory"],
+    ["layers"],
+    ["audit", "report"],
+    ["demo"],
+    ["cli"],
+]
+
+
+def test_imports_point_downward():
+    rank = {name: i for i, group in enumerate(ORDER) for name in group}
+    for path in SRC.rglob("*.py"):
+        module = path.relative_to(SRC).parts[0].removesuffix(".py")
+        if module == "__init__":
+            continue
+        for node in ast.parse(path.read_text()).body:  # module level: what import really pulls in
+            names = []
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("slewrl."):
+                names = [node.module.split(".")[1]]
+            elif isinstance(node, ast.ImportFrom) and node.module == "slewrl":
+                names = [alias.name for alias in node.names if alias.name in rank]
+            for name in names:
+                assert rank[name] <= rank[module], f"{path.name} imports {name}, which lies above it"
+
+
+def public_members():
+    for path in SRC.rglob("*.py"):
+        name = ".".join(("slewrl", *path.relative_to(SRC).with_suffix("").parts)).removesuffix(".__init__")
+        module = __import__(name, fromlist=["_"])
+        for key, value in vars(module).items():
+            if not key.startswith("_") and getattr(value, "__module__", None) == name:
+                yield f"{name}.{key}", value
+
+
+def test_public_api_is_documented_and_annotated():
+    seen = 0
+    for name, value in public_members():
+        if not (inspect.isclass(value) or inspect.isfunction(value)):
+            continue
+        generated = f"{value.__name__}(" if dataclasses.is_dataclass(value) else "\0"
+        assert value.__doc__ and not (value.__doc__.startswith(generated) and value.__doc__.endswith(")")), name
+        functions = (
+            {name: value}
+            if inspect.isfunction(value)
+            else {
+                f"{name}.{key}": member
+                for key, member in vars(value).items()
+                if inspect.isfunction(member) and not key.startswith("_") and not dataclasses.is_dataclass(member)
+            }
+        )
+        for label, function in functions.items():
+            seen += 1
+            assert function.__doc__, f"{label} has no docstring"
+            signature = inspect.signature(function)
+            assert signature.return_annotation is not inspect.Signature.empty, f"{label} has no return annotation"
+            for parameter in signature.parameters.values():
+                assert parameter.name in ("self", "cls") or parameter.annotation is not parameter.empty, label
+    assert seen > 60
+
+
+def test_nothing_is_unpickled():
+    for path in SRC.rglob("*.py"):
+        text = path.read_text()
+        assert "pickle" not in text and "weights_only=False" not in text and "yaml.unsafe" not in text
