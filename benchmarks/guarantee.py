@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from page import write
 
 from slewrl import LAYERS, RateLimits, __version__, make_layer
 from slewrl.audit import (
@@ -34,7 +35,6 @@ from slewrl.audit import (
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 CONTRAST = {"the formula as written": paper_formula, "hand-written clip": hand_written_clip}
-BEGIN, END = "<!-- begin: benchmarks/guarantee.py -->", "<!-- end: benchmarks/guarantee.py -->"
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,6 @@ HEADER = (
 )
 
 
-def write(path: Path, text: str) -> None:
-    """Replace the block between the markers."""
-    page = path.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN)
-    path.write_text(before + BEGIN + "\n" + text + "\n" + END + rest.split(END)[1], encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=float, default=1e7, help="independent cases over all layers and dtypes")
@@ -158,7 +151,7 @@ def main() -> None:
     text = "\n".join(lines)
     print("\n" + text)
     if args.write:
-        write(args.write, text)
+        write(args.write, "guarantee", text)
     raise SystemExit(1 if violations or disagreements else 0)
 
 

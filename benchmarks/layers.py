@@ -11,9 +11,11 @@ once, then updated) is forward only. They need the `bench` extra.
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
+from page import write
 from torch import Tensor
 
 from slewrl import LAYERS, RateLimits, make_layer
@@ -126,25 +128,39 @@ def measure(batch: int, rounds: int, with_qp: bool) -> dict[str, float]:
     return {name: 1e6 * seconds for name, seconds in times.items()}
 
 
+def table(columns: dict[int, dict[str, float]]) -> str:
+    """One row per function: microseconds and the ratio to the formula written plainly, at each batch size."""
+    lines = [
+        f"torch {torch.__version__}, {time.strftime('%Y-%m-%d')}, microseconds of CPU time:",
+        "",
+        "| forward + backward | 256 x 17 | x formula | 4096 x 17 | x formula |",
+        "|---|---|---|---|---|",
+    ]
+    for name in columns[256]:
+        cells = [name]
+        for times in columns.values():
+            base = times["formula as written, " + ("action only" if "action only" in name else "whole action")]
+            cells += [f"{times[name]:,.0f}", f"{times[name] / base:,.2f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    for batch, times in columns.items():
+        if "QP: cvxpylayers" in times:
+            ratio = times["QP: cvxpylayers"] / times["ddsrad, whole action"]
+            lines += ["", f"{batch} x 17: ddsrad is {ratio:,.0f} times faster than the differentiable QP layer."]
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds, of which the best counts")
     parser.add_argument("--no-qp", action="store_true", help="leave out the QP peers (and their dependencies)")
+    parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
     args = parser.parse_args()
     torch.set_num_threads(1)
     columns = {batch: measure(batch, args.rounds, not args.no_qp) for batch in (256, 4096)}
-    print("| forward + backward | 256 x 17, us | x formula | 4096 x 17, us | x formula |\n|---|---|---|---|---|")
-    for name in columns[256]:
-        cells = []
-        for times in columns.values():
-            base = times["formula as written, " + ("action only" if "action only" in name else "whole action")]
-            cells += [f"{times[name]:,.0f}", f"{times[name] / base:,.2f}"]
-        print(f"| {name} | " + " | ".join(cells) + " |")
-    for batch, times in columns.items():
-        if "QP: cvxpylayers" in times:
-            ratio = times["QP: cvxpylayers"] / times["ddsrad, whole action"]
-            print(f"\n{batch} x 17: ddsrad is {ratio:,.0f} times faster than the differentiable QP layer.", end="")
-    print()
+    text = table(columns)
+    print(text)
+    if args.write:
+        write(args.write, "layers", text)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,8 @@ def draw(
     figure.suptitle(title, fontsize=12)
     for axis in axes.flat[len(samples) :]:
         axis.set_axis_off()
-    _legend(axes.flat[-1])
+    if len(samples) < axes.size:
+        _legend(axes.flat[len(samples)])
     for axis, (name, points) in zip(axes.flat, samples.items(), strict=False):
         _panel(axis, points, low, high, COLOURS.get(name, "#333333"))
         axis.set_title(f"{name}   {coverage[name]:.0%} of F$_t$", fontsize=10, loc="left")
@@ -69,10 +70,10 @@ def _panel(axis: Any, points: NDArray[Any], low: NDArray[Any], high: NDArray[Any
     # In the drawing an ulp is invisible; outside means by more than a thousandth of the box.
     slack = 1e-3 * (high - low)
     outside = ((points < low - slack) | (points > high + slack)).any(1)
-    axis.scatter(*points[~outside].T, s=3, color=colour, alpha=0.35, linewidths=0, rasterized=True)
-    axis.scatter(*points[outside].T, s=3, color="#BBBBBB", alpha=0.6, linewidths=0, rasterized=True)
-    axis.add_patch(Rectangle((low[0], low[1]), *(high - low), fill=False, edgecolor="black", linewidth=1.3))
-    axis.plot(0, 0, marker="+", color="black", markersize=9)
+    axis.scatter(*points[~outside].T, s=4, color=colour, alpha=0.4, linewidths=0, rasterized=True, zorder=3)
+    axis.scatter(*points[outside].T, s=3, color="#BBBBBB", alpha=0.6, linewidths=0, rasterized=True, zorder=3)
+    axis.add_patch(Rectangle((low[0], low[1]), *(high - low), fill=False, edgecolor="black", linewidth=1.0, zorder=2))
+    axis.plot(0, 0, marker="+", color="black", markersize=9, zorder=4)
     span = high - low
     axis.set_xlim(low[0] - 0.25 * span[0], high[0] + 0.25 * span[0])
     axis.set_ylim(low[1] - 0.25 * span[1], high[1] + 0.25 * span[1])
@@ -81,8 +82,7 @@ def _panel(axis: Any, points: NDArray[Any], low: NDArray[Any], high: NDArray[Any
 
 
 def _legend(axis: Any) -> None:
-    """What the marks mean, in the last, empty panel."""
-    axis.set_axis_off()
+    """What the marks mean, in the first empty panel."""
     lines = [
         "rectangle: F$_t$, the actions allowed next",
         "+ : the previous action",
@@ -91,7 +91,7 @@ def _legend(axis: Any) -> None:
         "%: share of F$_t$ reachable by any latent",
     ]
     for i, line in enumerate(lines):
-        axis.text(0.0, 0.9 - 0.16 * i, line, fontsize=9, transform=axis.transAxes)
+        axis.text(0.0, 0.9 - 0.16 * i, line, fontsize=9, transform=axis.transAxes, in_layout=False)
 
 
 def covered_share(points: NDArray[Any], low: NDArray[Any], high: NDArray[Any], cells: int = 50) -> float:

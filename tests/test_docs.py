@@ -1,0 +1,48 @@
+"""What the pages say is what the code does."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from slewrl import LAYERS
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_readme_example_prints_what_it_says():
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    scope: dict = {}
+    for line in code.splitlines():
+        exec(line.split("#")[0], scope)
+        if said := re.search(r"# (tensor|array)(\(.*?\)):?", line):
+            value = np.asarray(eval(line.split("#")[0], scope))
+            expected = eval(said.group(2), {"False": False})
+            assert value.tolist() == pytest.approx(expected, abs=5e-5)
+    assert isinstance(scope["action"].executed, torch.Tensor)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_and_paths_exist(page):
+    text = page.read_text()
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).exists(), target
+    for path in re.findall(r"`((?:src|tests|docs|benchmarks|examples)/[\w./]+)`", text):
+        assert (ROOT / path).exists(), path
+
+
+def test_every_layer_has_its_row():
+    text = (ROOT / "docs" / "layers.md").read_text()
+    assert all(f"| `{name}` |" in text for name in LAYERS)
+
+
+def test_make_targets_named_in_the_pages_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for page in PAGES:
+        for target in re.findall(r"`?make ([a-z-]+)`?", page.read_text()):
+            if target in ("and", "which", "sets"):
+                continue
+            assert f"\n{target}:" in makefile, f"{page.name}: make {target}"
