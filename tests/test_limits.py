@@ -1,12 +1,14 @@
 """RateLimits: what it accepts, what it refuses, and the box it builds."""
 
+import copy
+import pickle
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
 
-from slewrl import RateLimits
+from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.presets import PRESETS
 
 UNIT = {"low": -1.0, "high": 1.0}
@@ -198,3 +200,21 @@ def test_unknown_presets_list_what_exists():
     with pytest.raises(KeyError, match="Ant-v5 has no preset 'tigth'; it has: wide, tight, tight_literal"):
         RateLimits.preset("Ant-v5", "tigth")
     assert all(RateLimits.preset(task, name) for task, names in PRESETS.items() for name in names)
+
+
+def test_the_mode_of_the_first_call_does_not_stick():
+    """Limits first used in inference mode (an audit, an evaluation) must still train afterwards."""
+    limits = RateLimits([0.2, 0.5], **UNIT)
+    with torch.inference_mode():
+        limits.box(torch.zeros(2))
+    prev = torch.zeros(3, 2, requires_grad=True)
+    for name in LAYERS:
+        u = torch.randn(3, 2, requires_grad=True)
+        action = make_layer(name, "action")(u, limits.box(prev))
+        (action.judged.sum() + action.log_det.sum()).backward()
+
+
+def test_limits_pickle_and_copy():
+    limits = RateLimits.preset("G1", "paper")
+    limits.box(torch.zeros(13))
+    assert pickle.loads(pickle.dumps(limits)) == limits == copy.deepcopy(limits)

@@ -149,14 +149,18 @@ class RateLimits:
         if edges not in ("guard", "tight"):
             raise ValueError(f"edges is {edges!r}, expected 'guard' or 'tight'")
         key = (dtype, str(device), edges)
-        if key not in self._cache:
+        if key in self._cache:
+            cached: tuple[LimitTensors, LimitTensors] = self._cache[key]
+            return cached
+        with torch.inference_mode(False):  # else the first call's mode would stick to the cached tensors
             arrays = (self.down, self.up, self.low, self.high)
             exact = LimitTensors(*(torch.from_numpy(a.copy()) for a in arrays))
             working = limit_tensors(*exact, dtype, edges == "tight")
             self._check_resolvable(working, dtype)
-            self._cache[key] = tuple(LimitTensors(*(t.to(device) for t in group)) for group in (working, exact))
-        cached: tuple[LimitTensors, LimitTensors] = self._cache[key]
-        return cached
+            made = tuple(LimitTensors(*(t.to(device) for t in group)) for group in (working, exact))
+        if type(made[0].up) is Tensor:  # not a stand-in of a tracer, which must not outlive it
+            self._cache[key] = made
+        return made[0], made[1]
 
     def outside(self, action: NDArray[Any], prev: NDArray[Any]) -> NDArray[np.bool_]:
         """Which joints of ``action`` (..., d) left F_t(prev), decided exactly, without torch; NaN counts."""
@@ -279,6 +283,7 @@ class RateLimits:
             )
 
     def _check_resolvable(self, working: LimitTensors, dtype: torch.dtype) -> None:
+        """Refuse limits that ``dtype`` cannot hold."""
         largest = torch.finfo(dtype).max / 4
         for i, name in enumerate(self.names):
             low, high = working.low[i].item(), working.high[i].item()
