@@ -32,7 +32,7 @@ def test_an_unguarded_edge_is_caught():
     """The same layer, boxes built from limits that were not guarded: the guard is what makes it sound."""
 
     def unguarded(latent, box):
-        tight = ANT.tensors(latent.dtype, edges="tight")[0]
+        tight = ANT.rounded(latent.dtype, edges="tight").working
         return make_layer("dtanh").execute(latent, type(box)(box.prev, tight, box.exact))
 
     assert audit.audit(unguarded, ANT, torch.float32, 100_000).violations > 1000

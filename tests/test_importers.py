@@ -1,5 +1,6 @@
 """Limits from files: the numbers, the rounding, and the message for each way a file can be wrong."""
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -40,9 +41,22 @@ def test_urdf_gives_speed_times_dt_times_safety(urdf):
     assert Fraction(float(limits.low[1])) >= Fraction("-0.43")
 
 
-def test_urdf_decimals_are_exact(urdf):
-    hip = RateLimits.from_urdf(urdf, dt="0.02", safety="1", joints=["left_hip_joint"])
-    assert hip.delta[0] == float(Fraction(46, 100)) or Fraction(float(hip.delta[0])) < Fraction(46, 100)
+@pytest.mark.parametrize("dt", ["0.02", 0.02, 0.01, 0.1, 0.3])
+@pytest.mark.parametrize("safety", ["0.9", 0.9, 0.7, 1])
+def test_urdf_never_rounds_outward(tmp_path, dt, safety):
+    """The largest float64 within the product, however dt and safety are read."""
+    path = tmp_path / "many.urdf"
+    speeds = [f"{0.1 * k + 0.37:.2f}" for k in range(60)]
+    joint = '<joint name="j{}" type="revolute"><limit lower="-1" upper="1" velocity="{}"/></joint>'
+    path.write_text("<robot>" + "".join(joint.format(i, v) for i, v in enumerate(speeds)) + "</robot>")
+    limits = RateLimits.from_urdf(path, dt=dt, safety=safety)
+    for speed, delta in zip(speeds, limits.delta.tolist(), strict=True):
+        readings = [
+            Fraction(speed) * a * b
+            for a in (Fraction(dt), Fraction(str(dt)))
+            for b in (Fraction(safety), Fraction(str(safety)))
+        ]
+        assert Fraction(delta) <= min(readings) < Fraction(math.nextafter(delta, math.inf))
 
 
 def test_continuous_joints_need_bounds(urdf):
@@ -76,6 +90,8 @@ def test_bad_urdf(tmp_path, text, error, message):
 def test_bad_arguments(urdf):
     with pytest.raises(KeyError, match="no movable joint 'knee'; it has: left_hip_joint"):
         RateLimits.from_urdf(urdf, dt=0.02, joints=["knee"])
+    with pytest.raises(ValueError, match="joints names 'left_hip_joint' twice"):
+        RateLimits.from_urdf(urdf, dt=0.02, joints=["left_hip_joint", "left_hip_joint"])
     for safety in (0, -1, 1.1, float("nan")):
         with pytest.raises(ValueError, match="safety is"):
             RateLimits.from_urdf(urdf, dt=0.02, safety=safety, joints=["left_hip_joint"])
@@ -129,9 +145,13 @@ def test_moveit_yaml_takes_bounds_from_the_urdf(tmp_path, urdf):
     ("text", "message"),
     [
         ("a: [", "not readable as YAML"),
-        ("a: 1", "no 'joint_limits' mapping found"),
+        ("a: 1", "0 'joint_limits' mappings found, expected one"),
+        ("a: {joint_limits: {h: {}}}\nb: {joint_limits: {h: {}}}", "2 'joint_limits' mappings found"),
+        ("joint_limits: {hip: {max_velocity: 1}, hip: {max_velocity: 2}}", "'hip' is given twice"),
+        ("joint_limits: {hip: {has_velocity_limits: maybe}}", "has_velocity_limits is 'maybe', expected true or false"),
+        ("joint_limits: {hip: {has_velocity_limits: yes, max_velocty: 1}}", "is on but max_velocity is missing"),
         ("joint_limits: {hip: 3}", "joint 'hip' is '3', expected a mapping"),
-        ("joint_limits: !!python/object/apply:os.system ['true']", "not readable as YAML|no 'joint_limits'"),
+        ("joint_limits: !!python/object/apply:os.system ['true']", "not readable as YAML|0 'joint_limits'"),
     ],
 )
 def test_bad_yaml(tmp_path, text, message):
@@ -146,9 +166,30 @@ def test_yaml_round_trip_is_bit_exact(tmp_path, limits_family):
     for limits in limits_family.values():
         limits.to_yaml(path)
         assert RateLimits.from_yaml(path) == limits
-    path.write_text("joints: {hip: {delta: '0.2', low: -1}}")
-    with pytest.raises(ValueError, match="joint 'hip' has no 'high'"):
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("joints: {hip: {delta: '0.2', low: -1}}", "joint 'hip' has no 'high'"),
+        ("hello", "no 'joints' mapping found"),
+        ("joints: {hip: 3}", "joint 'hip' is 3, expected a mapping with delta, up"),
+        ("joints: {hip: {delta: 0.2, up: 5, low: -1, high: 1}}", "needs either delta, or both up and down"),
+        ("joints: {hip: {up: 5, low: -1, high: 1}}", "needs either delta, or both up and down"),
+        ("joints: {hip: {delta: 0.2, lo: -1, high: 1}}", "unknown entry 'lo'"),
+        ("joints: {hip: {delta: 0.2, low: -1, high: 1}, hip: {delta: 9, low: -1, high: 1}}", "'hip' is given twice"),
+        ("joints: {hip: {delta: fast, low: -1, high: 1}}", "up of 'hip' is 'fast'|'hip' is .*fast"),
+    ],
+)
+def test_bad_limits_yaml(tmp_path, text, message):
+    path = tmp_path / "limits.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
         RateLimits.from_yaml(path)
-    path.write_text("hello")
-    with pytest.raises(ValueError, match="no 'joints' mapping found"):
-        RateLimits.from_yaml(path)
+
+
+def test_a_person_may_write_limits_yaml(tmp_path):
+    path = tmp_path / "limits.yaml"
+    path.write_text("joints: {hip: {delta: '0.2', low: -1, high: 1}, ankle: {up: 0.5, down: 0.25, low: -1, high: 1}}")
+    limits = RateLimits.from_yaml(path)
+    assert limits.up.tolist() == [0.19999999999999998, 0.5] and limits.down[1] == 0.25  # a quoted number is a decimal

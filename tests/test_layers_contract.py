@@ -65,6 +65,20 @@ def test_zero_violations_with_tight_edges(name, limits_family):
 
 
 @pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("edges", ["guard", "tight"])
+def test_boxes_a_few_floats_wide(name, edges):
+    """delta of about an ulp of the range, far from zero: every map must survive its own rounding."""
+    layer = make_layer(name)
+    for delta in (1e-4, 2e-4, 5e-4):
+        limits = RateLimits([delta] * 3, low=1000.0, high=1001.0)
+        prev = adversarial_prevs(300, limits, torch.float32, torch.Generator().manual_seed(0))
+        for u in (0.0, 0.3, -0.3, 1e30, -1e30, INF, -INF):
+            action = layer(torch.full_like(prev, u), limits.box(prev, edges=edges))
+            assert not limits.outside(action.executed.numpy(), prev.numpy()).any()
+            assert action.log_det.isfinite().all()
+
+
+@pytest.mark.parametrize("name", HARD)
 def test_zero_violations_fed_back(name):
     limits = RateLimits.preset("G1", "paper")
     tally = audit_chain(executed_by(make_layer(name)), limits, torch.float32, steps=3000, lanes=4)
@@ -247,8 +261,20 @@ def test_any_batch_shape_and_broadcasting(name):
         action = layer(u, ANT.box(prev))
         assert action.executed.shape == action.judged.shape == shape
         assert action.log_det.shape == action.penalty.shape == shape[:-1]
-    many = layer(torch.randn(5, 3, 8), ANT.box(torch.zeros(3, 8)))  # five draws for each of three states
-    assert many.executed.shape == (5, 3, 8) and many.log_det.shape == (5, 3)
+    pairs = [((5, 3, 8), (3, 8)), ((8,), (5, 8)), ((5, 1, 8), (3, 8))]  # (5, 3): five draws for each of three states
+    for latent_shape, prev_shape in pairs:
+        for density in DENSITIES:
+            u, prev = torch.randn(latent_shape), 0.2 * torch.randn(prev_shape)
+            action = make_layer(name, density)(u, ANT.box(prev))
+            full = torch.broadcast_shapes(latent_shape, prev_shape)
+            assert action.executed.shape == action.judged.shape == full
+            assert action.log_det.shape == action.penalty.shape == full[:-1]
+            row = make_layer(name, density)(u.expand(full)[0], ANT.box(prev.expand(full)[0]))
+            assert torch.allclose(action.log_det[0], row.log_det, atol=1e-5)
+    for wrong in ((5, 1), (7,), ()):
+        with pytest.raises(ValueError, match=r"latent has shape .* expected \(..., 8\)"):
+            layer(torch.zeros(wrong), ANT.box(torch.zeros(5, 8)))
+    assert layer(torch.zeros(0, 8), ANT.box(torch.zeros(0, 8))).executed.shape == (0, 8)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -320,6 +346,41 @@ def test_compiles_without_a_graph_break(name):
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
     for eager, traced in zip(function(u, prev), compiled(u, prev), strict=True):
         assert torch.allclose(eager, traced, rtol=1e-5, atol=1e-6)
+    torch._dynamo.reset()
+
+
+@COMPILES
+def test_a_compiled_function_follows_its_limits():
+    """Another limits object through the same compiled function must not execute the first one's limits."""
+    layer = make_layer("ddsrad")
+    compiled = torch.compile(lambda u, p, m: layer.execute(u, m.box(p, check=False)), backend="aot_eager")
+    u, prev = torch.full((4, 2), 1e4), torch.zeros(4, 2)
+    for delta in (0.5, 0.1, 0.3):
+        limits = RateLimits([delta, delta], low=-1.0, high=1.0)
+        assert compiled(u, prev, limits).max().item() == pytest.approx(delta, abs=1e-6)
+    torch._dynamo.reset()
+
+
+@COMPILES
+def test_sixteen_bits_under_the_compiler():
+    """Inductor keeps 16-bit values in float32 between operations; guarded limits bear that, tight ones stay eager."""
+    if shutil.which("g++") is None:
+        pytest.skip("torch.compile's default backend needs g++, which this machine does not have")
+    layer, generator = make_layer("boxpro"), torch.Generator().manual_seed(0)
+    hot = 0.3 * torch.rand(20_000, 8, generator=generator) + 0.05
+    for dtype in (torch.bfloat16, torch.float16):
+        prev = adversarial_prevs(20_000, ANT, dtype, generator)
+        u = adversarial_latents((20_000, 8), dtype, generator)
+        compiled = torch.compile(lambda u, p, d: layer.execute(u, ANT.box(p, check=False, delta=d)))
+        executed = compiled(u, prev, hot)
+        derated = RateLimits(delta=np.minimum(hot.double().numpy(), ANT.delta), low=-1.0, high=1.0)
+        assert not derated.outside(executed.double().numpy(), prev.double().numpy()).any()
+
+        def tight(u, p):
+            return layer.execute(u, ANT.box(p, check=False, edges="tight"))
+
+        executed = torch.compile(tight)(u, prev)  # its edges are computed in eager mode
+        assert not ANT.outside(executed.double().numpy(), prev.double().numpy()).any()
     torch._dynamo.reset()
 
 

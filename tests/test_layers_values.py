@@ -11,6 +11,8 @@ import torch
 from slewrl import RateLimits, make_layer
 from slewrl.layers import fused
 from slewrl.layers.base import ActionLayer
+from slewrl.layers.squash import log_sech2
+from slewrl.layers.truncnorm import log_quantile
 
 LIMITS = RateLimits([0.2, 0.5], low=-1.0, high=1.0)
 PREV = torch.tensor([0.0, 0.8], dtype=torch.float64)
@@ -99,6 +101,7 @@ def test_srad_ball():
     step = 0.2 * 0.75 / math.sqrt(2.125)
     assert action.executed.tolist() == approx([step, 0.8 - step])
     assert action.log_det.item() == approx(-2 * math.log(2.125))  # (d + 2)/2 = 2
+    assert action.penalty.item() == approx(1.125)
     assert make_layer("srad_ball", "action")(U, BOX).log_det.item() == approx(2 * math.log(0.2) - 2 * math.log(2.125))
 
 
@@ -153,7 +156,7 @@ def test_truncnorm_is_the_truncated_normal():
         assert log_prob.item() == pytest.approx(2 * density, abs=1e-9)
 
 
-@pytest.mark.parametrize("mean", [-1e6, -300.0, -20.0, 20.0, 300.0, 1e6])
+@pytest.mark.parametrize("mean", [-1e3, -300.0, -20.0, 20.0, 300.0, 1e3])
 def test_truncnorm_far_outside_the_box(mean):
     """Deep in the tail the law is nearly exponential at the edge: still inside, finite, and ordered by noise."""
     full = torch.ones(9, 1, dtype=torch.float64)
@@ -166,9 +169,53 @@ def test_truncnorm_far_outside_the_box(mean):
     # Exponential with rate (|mean| - 1) / std^2: P(gap > x) = e^{-rate x}.
     upper = torch.special.ndtr(-noise if mean > 0 else noise)
     expected = -torch.log1p(-upper) / ((abs(mean) - 1) / 0.25)
-    assert torch.allclose(gap, expected, rtol=0.02, atol=1e-15 * abs(mean))
+    assert torch.allclose(gap, expected, rtol=0.02, atol=1e-12)
     log_prob.sum().backward()
     assert m.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("noise", [-9.0, -5.5, -1.0, 0.5, 5.5, 9.0])
+def test_truncnorm_tails_in_float32(noise):
+    """std .05 in an interval of +-1: nothing is cut off, so the draw is mean + std noise, far tails included."""
+    full = torch.ones(2)
+    action, log_prob = make_layer("truncnorm").sample(0.1 * full, 0.05 * full, noise * full, BOX)
+    v = 0.1 + 0.05 * noise
+    assert action.executed[0].item() == pytest.approx(0.2 * v, abs=1e-7)
+    assert log_prob.item() == pytest.approx(2 * (-0.5 * noise**2 - math.log(0.05 * math.sqrt(2 * math.pi))), rel=1e-5)
+
+
+def test_log_quantile_inverts_the_log_cdf():
+    log_p = -torch.logspace(math.log10(math.log(2)), 11, 2000, dtype=torch.float64)
+    x = log_quantile(log_p)
+    assert (x <= 1e-15).all()
+    assert torch.allclose(torch.special.log_ndtr(x), log_p, rtol=1e-12, atol=0)
+
+
+def test_truncnorm_gradients_in_float32_are_those_of_float64():
+    generator = torch.Generator().manual_seed(0)
+    mean, noise = (2 * torch.randn(5000, 2, generator=generator) for _ in range(2))
+    std = torch.exp(-6 * torch.rand(5000, 2, generator=generator))
+    grads = []
+    for dtype in (torch.float32, torch.float64):
+        m, s = (x.to(dtype).clone().detach().requires_grad_() for x in (mean, std))
+        box = LIMITS.box(torch.zeros(5000, 2, dtype=dtype))
+        action, log_prob = make_layer("truncnorm").sample(m, s, noise.to(dtype), box)
+        (action.executed.sum() + log_prob.sum()).backward()
+        grads += [torch.cat([m.grad, s.grad]).double()]
+    error = (grads[0] - grads[1]).abs() / (1 + grads[1].abs())
+    assert error.max() < 1e-4
+
+
+def test_log_sech2_to_the_last_digits():
+    u = torch.linspace(-40, 40, 4001, dtype=torch.float64)
+    expected = [2 * (math.log(2) - abs(x) - math.log1p(math.exp(-2 * abs(x)))) for x in u.tolist()]
+    assert torch.allclose(log_sech2(u), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-13)
+
+
+def test_ball_with_hundreds_of_joints_saturates():
+    limits = RateLimits([0.2] * 300, low=-1.0, high=1.0)
+    action = make_layer("srad_ball")(torch.full((300,), float("inf")), limits.box(torch.zeros(300)))
+    assert action.executed.norm().item() == pytest.approx(0.2, rel=1e-4) and action.log_det.isfinite()
 
 
 # ---------------------------------------------------------------- DD-SRad in floats
@@ -227,6 +274,20 @@ def test_fused_and_composed_agree(density):
     for a, b in zip(*results, strict=True):
         assert torch.allclose(a, b, rtol=1e-12, atol=1e-13)
     assert torch.equal(layer.execute(u, box), layer(u, box).executed)
+
+
+def test_a_math_library_that_rounds_upward_does_not_matter(monkeypatch):
+    """Theorem 2 uses no property of rsqrt: one that is too large by some ulps still stays in the box."""
+    exact = torch.Tensor.rsqrt_
+    monkeypatch.setattr(torch.Tensor, "rsqrt_", lambda self: exact(self).mul_(1 + 2**-21))
+    u = torch.cat([torch.logspace(-2, 15, 50_000), -torch.logspace(-2, 15, 50_000)]).unsqueeze(-1)
+    prev = torch.linspace(-1, 1, 100_000).unsqueeze(-1)
+    limits = RateLimits("0.2", low=-1, high=1)
+    box = limits.box(prev)
+    assert fused.applies(u, box)
+    executed = make_layer("ddsrad").execute(u, box)
+    assert (executed[u.abs() > 1e3] - prev[u.abs() > 1e3]).abs().max() > 0.1999
+    assert not limits.outside(executed.numpy(), prev.numpy()).any()
 
 
 def test_second_derivatives():

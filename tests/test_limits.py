@@ -38,7 +38,7 @@ def test_arrays_are_read_only_and_the_object_frozen():
 @pytest.mark.parametrize("edges", ["guard", "tight"])
 def test_every_dtype_rounds_inward(dtype, edges):
     limits = RateLimits(["0.2", "0.35"], low="-0.4", high="0.4")
-    working, _ = limits.tensors(dtype, edges=edges)
+    working = limits.rounded(dtype, edges=edges).working
     for i, text in enumerate(("0.2", "0.35")):
         assert Fraction(working.up[i].item()) <= Fraction(text)
     assert Fraction(working.high[0].item()) <= Fraction("0.4") and Fraction(working.low[0].item()) >= Fraction("-0.4")
@@ -65,6 +65,10 @@ BAD = [
     (dict(delta={"a": 0.2}, names=["a", "b"], **UNIT), KeyError, r"delta is missing joint 'b'"),
     (dict(delta={"a": 0.2, "c": 1}, names=["a"], **UNIT), KeyError, r"unknown joint 'c'; known joints: a"),
     (dict(delta={"a": 0.2}, groups=["x", "y"], **UNIT), ValueError, r"groups has 2 entries, expected 1"),
+    (dict(delta=[0.2, 10**400], **UNIT), ValueError, r"delta of 'joint1' is 1000.*expected a finite number"),
+    (dict(delta=True, **UNIT), ValueError, r"delta is True, expected numbers, not truth values"),
+    (dict(delta=[], low=[], high=[]), ValueError, r"there are no joints"),
+    (dict(delta=0.2, names="hip", **UNIT), ValueError, r"names is 'hip', expected a sequence of joint names"),
     (dict(delta=[0.2], dt=-0.02, **UNIT), ValueError, r"dt is -0.02, expected a positive"),
     (dict(delta=[0.2], low=[[-1.0], [-2.0]], high=1.0), ValueError, r"low has shape .* cannot vary by sample"),
 ]
@@ -86,7 +90,7 @@ def test_bad_prev_is_refused_unless_unchecked():
         limits.box(torch.zeros(3))
     with pytest.raises(ValueError, match="dtype torch.int64, expected a float tensor"):
         limits.box(torch.zeros(2, dtype=torch.long))
-    with pytest.raises(ValueError, match="edges is 'loose'"):
+    with pytest.raises(ValueError, match="edges 'loose'; expected one of torch.float32"):
         limits.box(torch.zeros(2), edges="loose")
     outside = limits.box(torch.tensor([1.5, -1.25]), check=False)  # may only come back
     assert outside.high.tolist() == pytest.approx([1.5, -0.75], abs=1e-6)
@@ -139,6 +143,40 @@ def test_limits_of_the_step_tighten_and_never_widen():
     assert held.high[0, 1] == held.low[0, 1] == 0.0
     with pytest.raises(ValueError, match=r"delta has shape \(3,\)"):
         limits.box(prev, delta=torch.ones(3))
+    with pytest.raises(ValueError, match=r"delta has shape \(\)"):
+        limits.box(prev, delta=0.1)
+    with pytest.raises(ValueError, match=r"delta of 'joint0' is 1e-09 .* that torch.float32 can resolve"):
+        limits.box(prev, delta=[1e-9, 0.5])
+    assert limits.box(prev[0], delta=hot).prev.shape == (3, 2)  # one prev under three sets of limits
+
+
+@pytest.mark.parametrize("name", [n for n in LAYERS if n != "none"])
+@pytest.mark.parametrize("edges", ["guard", "tight"])
+def test_a_bad_delta_of_the_step_holds_the_joint(name, edges):
+    """1-D and batched, NaN, negative and too small: unchecked, the joint stays where it is, exactly."""
+    limits, layer = RateLimits([0.2, 0.5], **UNIT), make_layer(name, "action")
+    for prev in (torch.tensor([0.9, 0.01]), torch.tensor([[0.9, 0.01], [0.3, -1.0]])):
+        for bad in (float("nan"), -1.0, 0.0, *([1e-12] if edges == "guard" else [])):
+            box = limits.box(prev, check=False, delta=torch.tensor([bad, 0.5]), edges=edges)
+            for u in (9.0, -9.0, 0.1, float("inf"), float("nan")):
+                action = layer(torch.full_like(prev, u), box)
+                assert torch.equal(action.executed[..., 0], prev[..., 0])
+                assert action.log_det.isfinite().all() and action.judged.isfinite().all()
+
+
+@pytest.mark.parametrize("name", [n for n in LAYERS if n != "none"])
+def test_a_prev_outside_the_range_only_comes_back(name):
+    limits, layer = RateLimits([0.2, 0.5], **UNIT), make_layer(name)
+    prev = torch.tensor([[1.5, -1.75]] * 7, dtype=torch.float64)
+    u = torch.tensor([9.0, -9.0, 0.3, -0.3, float("inf"), -float("inf"), float("nan")], dtype=torch.float64)
+    executed = layer(u.unsqueeze(-1).expand(7, 2), limits.box(prev, check=False)).executed
+    assert (executed[:, 0] >= 1.3 - 1e-12).all() and (executed[:, 0] <= 1.5).all()
+    assert (executed[:, 1] <= -1.25 + 1e-12).all() and (executed[:, 1] >= -1.75).all()
+
+
+def test_a_list_keeps_its_digits():
+    assert RateLimits(0.25, **UNIT).box([0.1]).prev.dtype == torch.float64
+    assert RateLimits(0.25, **UNIT).box(np.float32([0.1])).prev.dtype == torch.float32
 
 
 def test_limits_may_carry_a_batch_dimension():
@@ -191,7 +229,7 @@ def test_presets_by_joint_name():
     assert sorted(humanoid.delta.round(3).tolist()) == [0.08] * 5 + [0.2] * 6 + [0.32] * 6
     assert RateLimits.preset("G1", "paper").kappa == pytest.approx(4.0)
     # float32(0.4) lies above 0.4; the range handed to the layer does not.
-    assert Fraction(humanoid.tensors(torch.float32)[0].high[0].item()) <= Fraction("0.4")
+    assert Fraction(humanoid.rounded(torch.float32).working.high[0].item()) <= Fraction("0.4")
 
 
 def test_unknown_presets_list_what_exists():
@@ -217,4 +255,5 @@ def test_the_mode_of_the_first_call_does_not_stick():
 def test_limits_pickle_and_copy():
     limits = RateLimits.preset("G1", "paper")
     limits.box(torch.zeros(13))
-    assert pickle.loads(pickle.dumps(limits)) == limits == copy.deepcopy(limits)
+    for twin in (pickle.loads(pickle.dumps(limits)), copy.deepcopy(limits)):
+        assert twin == limits and not twin.up.flags.writeable

@@ -52,6 +52,11 @@ def test_volume_ratio_by_hand():
     assert theory.volume_ratio(ANT) == pytest.approx(2**8 * 24 / math.pi**4 * 2.5**4)
 
 
+def test_volume_ratio_is_of_one_set_of_limits():
+    with pytest.raises(ValueError, match="vary by sample"):
+        theory.volume_ratio(RateLimits(np.array([[0.2], [0.3]]), low=-1, high=1))
+
+
 def test_volume_ratio_by_monte_carlo():
     generator = torch.Generator().manual_seed(0)
     uniform = (2 * torch.rand(400_000, 2, generator=generator) - 1) * torch.tensor([0.5, 0.2])
@@ -87,6 +92,12 @@ def test_condition_number_reaches_kappa_at_zero_and_exceeds_it_elsewhere():
     )
 
 
+def test_condition_number_on_a_bound():
+    box = PAIR.box(torch.tensor([1.0, 0.0], dtype=torch.float64))
+    outward, inward = (torch.tensor([sign, 0.0], dtype=torch.float64) for sign in (1.0, -1.0))
+    assert theory.condition_number(outward, box).isinf() and theory.condition_number(inward, box).isfinite()
+
+
 def test_the_true_condition_bound():
     u, prev = points(spread=0.4)
     clipped = u.clamp(-1.5, 1.5)
@@ -113,6 +124,7 @@ def test_proposition_gradient_iii_actor_gradient_bound():
 def test_lipschitz_constant_is_max_delta_and_attained():
     """The paper's ||delta||_2 is an upper bound; its own example attains ||delta||_2 / sqrt(d) only."""
     assert theory.lipschitz(ANT) == 0.5
+    assert theory.lipschitz(RateLimits(5.0, low=-1, high=1)) == 2.0  # no step is longer than the range
     u, prev = points()
     box = ANT.box(prev)
     other = u + 0.3 * torch.randn(u.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

@@ -113,7 +113,7 @@ def adversarial_latents(shape: tuple[int, ...], dtype: torch.dtype, generator: t
 
 def adversarial_prevs(rows: int, limits: RateLimits, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
     """Feasible previous actions (rows, d): full mantissas; on, a few floats off, and ever nearer to the bounds."""
-    low, high = limits.tensors(dtype)[0][2:]
+    low, high = limits.rounded(dtype).working[2:]
     shape = (rows, limits.dim)
 
     def rand() -> Tensor:
@@ -128,7 +128,7 @@ def adversarial_prevs(rows: int, limits: RateLimits, dtype: torch.dtype, generat
     for i in range(4):  # on the bound, then one, two and three floats inside
         on = bound.to(dtype)
         for _ in range(i):
-            on = torch.nextafter(on, torch.zeros_like(on))
+            on = torch.nextafter(on, 0.5 * (low + high))
         prev = torch.where((which > 0.3 + 0.05 * i) & (which < 0.35 + 0.05 * i), on, prev)
     return torch.clamp(prev, low, high)
 

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from slewrl import boxmath
 
+HALF_TYPES = (torch.float16, torch.bfloat16)
+
 
 class LimitTensors(NamedTuple):
     """Limits in one dtype on one device; each broadcasts against (..., d)."""
@@ -54,10 +56,15 @@ class FeasibleBox:
         return self._both_edges()[1]
 
     def _both_edges(self) -> list[Tensor]:
-        if not self._edges:
-            edges: Any = boxmath.tight_edges if self.tight else boxmath.guard_edges
-            self._edges.extend(edges(self.prev, *self.working, xp=torch))
-        return self._edges
+        if self._edges:
+            return self._edges
+        edges: Any = boxmath.tight_edges if self.tight else boxmath.guard_edges
+        if self.tight and self.prev.dtype in HALF_TYPES:
+            edges = _eager_tight_edges
+        made = list(edges(self.prev, *self.working, xp=torch))
+        if not self.prev.requires_grad:  # else a first look under no_grad would cut prev's gradient for good
+            self._edges.extend(made)
+        return made
 
     def contains(self, action: Tensor) -> Tensor:
         """Whether ``action`` lies in F_t, decided in exact arithmetic against the user's own limits.
@@ -94,13 +101,44 @@ class FeasibleBox:
         return (self.high - self.low).prod(-1)
 
 
-def limit_tensors(down: Tensor, up: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype, tight: bool) -> LimitTensors:
-    """float64 limits rounded inward to ``dtype``, rates guarded unless ``tight``; never synchronises the host."""
-    low, high = -_cast_down(-low, dtype), _cast_down(high, dtype)
-    down, up = (_cast_down(rate, dtype) for rate in (down, up))
-    if not tight:
-        down, up = (boxmath.guard(rate, low, high, xp=torch) for rate in (down, up))
-    return LimitTensors(down, up, low, high)
+# A compiler that keeps 16-bit values in float32 between operations would see errors of the wrong size.
+_eager_tight_edges = torch.compiler.disable(boxmath.tight_edges)  # type: ignore[no-untyped-call]
+
+
+class Rounded(NamedTuple):
+    """One set of limits made ready for a dtype."""
+
+    working: LimitTensors
+    """Rounded inward; rates guarded unless the edges are to be tight."""
+    exact: LimitTensors
+    """As written, in float64."""
+    half_gap: Tensor
+    """What the guard takes off a rate, in float64, shape (d,); 0 for tight edges."""
+
+
+def round_limits(exact: LimitTensors, dtype: torch.dtype, tight: bool) -> Rounded:
+    """float64 limits made ready for ``dtype``."""
+    low, high = -_cast_down(-exact.low, dtype), _cast_down(exact.high, dtype)
+    down, up = (_cast_down(rate, dtype) for rate in (exact.down, exact.up))
+    if tight:
+        return Rounded(LimitTensors(down, up, low, high), exact, torch.zeros_like(exact.low))
+    down, up = (boxmath.guard(rate, low, high, xp=torch) for rate in (down, up))
+    return Rounded(LimitTensors(down, up, low, high), exact, boxmath.half_gap(low, high, xp=torch).double())
+
+
+def tighten(limits: Rounded, delta: Tensor, tight: bool) -> Rounded:
+    """The limits with rates of at most ``delta`` (..., d); NaN or negative rates become 0. No host synchronisation."""
+    wide = delta.double().nan_to_num(nan=0.0).clamp_min(0.0)
+    exact = limits.exact._replace(down=torch.minimum(wide, limits.exact.down), up=torch.minimum(wide, limits.exact.up))
+    dtype = limits.working.low.dtype
+    if tight:
+        down, up = (_cast_down(rate, dtype) for rate in (exact.down, exact.up))
+    else:
+        # Four roundings' worth below delta - half_gap, so the cast may round either way: nextafter would not do,
+        # since a compiler that keeps 16-bit values in float32 steps by the wrong ulp.
+        shrink = 1 - 4 * torch.finfo(dtype).eps
+        down, up = (((rate - limits.half_gap) * shrink).clamp_min(0.0).to(dtype) for rate in (exact.down, exact.up))
+    return Rounded(limits.working._replace(down=down, up=up), exact, limits.half_gap)
 
 
 def _cast_down(wide: Tensor, dtype: torch.dtype) -> Tensor:

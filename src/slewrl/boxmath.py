@@ -52,13 +52,17 @@ def cast_down(wide: Array, narrow: Array, xp: Any = np) -> Array:
     return xp.where(narrow > wide, below, narrow)
 
 
+def half_gap(low: Array, high: Array, xp: Any = np) -> Array:
+    """Half the gap between A = max(|low|, |high|) and the float below it: what a sum of magnitude <= A rounds by."""
+    reach = xp.maximum(abs(low), abs(high))
+    return 0.5 * (reach - xp.nextafter(reach, xp.zeros_like(reach)))
+
+
 def guard(delta: Array, low: Array, high: Array, xp: Any = np) -> Array:
     """The guarded limit: the largest rate for which ``prev +- guard`` stays within ``delta`` after rounding.
 
-    With A = max(|low|, |high|), any sum of magnitude <= A rounds by at most half the gap below A, so taking
-    that half gap off ``delta`` (rounded down) makes ``guard_edges`` sound (Theorem 2). A limit wider than the
-    whole range never binds and is first cut to it. Not positive when ``delta`` is too small to resolve in
-    this dtype at this range; ``guard_edges`` then holds the joint still.
+    That is ``delta`` less the half gap, rounded down, and it makes ``guard_edges`` sound (Theorem 2). Not positive
+    when ``delta`` is too small to resolve in this dtype at this range.
 
     Args:
         delta: rate limit per control step, > 0, shape (..., d).
@@ -66,18 +70,15 @@ def guard(delta: Array, low: Array, high: Array, xp: Any = np) -> Array:
         high: upper position bound, shape (..., d).
         xp: ``numpy`` or ``torch``.
     """
-    reach = xp.maximum(abs(low), abs(high))
-    half_gap = 0.5 * (reach - xp.nextafter(reach, xp.zeros_like(reach)))
-    capped = xp.minimum(delta, 2 * reach) - half_gap
-    return xp.nextafter(capped, xp.full_like(capped, -np.inf))
+    shrunk = delta - half_gap(low, high, xp)
+    return xp.nextafter(shrunk, xp.full_like(shrunk, -np.inf))
 
 
 def guard_edges(prev: Array, down: Array, up: Array, low: Array, high: Array, xp: Any = np) -> tuple[Array, Array]:
     """Edges of F_t from *guarded* limits: sound, within two ulps of the range of the exact ones, and cheap.
 
     A ``prev`` outside [low, high] gives the interval from ``prev`` inward, so the joint can only come back
-    (within the rate limit up to one ulp of ``prev``; ``tight_edges`` has no such slack). A ``down`` or ``up``
-    that is not positive holds the joint on that side.
+    (within the rate limit up to one ulp of ``prev``; ``tight_edges`` has no such slack). A rate of 0 holds.
     """
     top = xp.maximum(xp.minimum(prev + up, high), prev)
     bottom = xp.minimum(xp.maximum(prev - down, low), prev)

@@ -3,7 +3,7 @@
 delta = velocity * dt * safety is computed in exact rationals from the decimals in the file and rounded down once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,8 @@ from slewrl.boxmath import Number
 from slewrl.limits import RateLimits
 
 MOVABLE = ("revolute", "prismatic", "continuous")
+YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+ROW_KEYS = ("delta", "up", "down", "low", "high", "group")
 
 
 class _Joint(NamedTuple):
@@ -40,6 +42,9 @@ def from_urdf(
     """See ``RateLimits.from_urdf``."""
     found = _read_urdf(path)
     wanted = list(found) if joints is None else list(joints)
+    twice = sorted({name for name in wanted if wanted.count(name) > 1})
+    if twice:
+        raise ValueError(f"joints names {twice[0]!r} twice")
     for name in [*wanted, *(bounds or {})]:
         if name not in found:
             raise KeyError(f"{path}: no movable joint {name!r}; it has: {', '.join(found)}")
@@ -83,34 +88,40 @@ def from_joint_limits_yaml(
 ) -> RateLimits:
     """See ``RateLimits.from_joint_limits_yaml``."""
     # BaseLoader builds strings only: safe, and the decimals stay as written.
-    table = _find_joint_limits(_load_yaml(path, yaml.BaseLoader))
-    if not table:
-        raise ValueError(f"{path}: no 'joint_limits' mapping found (expected the ros2_control or MoveIt layout)")
+    tables = list(_joint_limits_tables(_load_yaml(path, yaml.BaseLoader)))
+    if len(tables) != 1:
+        raise ValueError(f"{path}: {len(tables)} 'joint_limits' mappings found, expected one (ros2_control or MoveIt)")
     fallback = _read_urdf(urdf) if urdf is not None else {}
     found = {}
-    for name, row in table.items():
+    for name, row in tables[0].items():
         if not isinstance(row, dict):
             raise ValueError(f"{path}: joint {name!r} is {row!r}, expected a mapping of limits")
         known = fallback.get(name, _Joint(None, None, None))
-        low, high = _if(row, "has_position_limits", "min_position"), _if(row, "has_position_limits", "max_position")
-        velocity = _if(row, "has_velocity_limits", "max_velocity")
+        where = f"{path}: joint {name!r}"
+        low, high = (_switched(row, "has_position_limits", f"{end}_position", where) for end in ("min", "max"))
+        velocity = _switched(row, "has_velocity_limits", "max_velocity", where)
         found[name] = _Joint(velocity or known.velocity, low or known.low, high or known.high, known.unit)
     return _limits(found, dt, safety, f"{path}: joint", "urdf=PATH")
 
 
-def _find_joint_limits(node: Any) -> dict[str, Any] | None:
-    """The first ``joint_limits`` mapping, however deep (ROS nests it under node names and ros__parameters)."""
-    if not isinstance(node, dict):
-        return None
-    if isinstance(node.get("joint_limits"), dict):
-        table: dict[str, Any] = node["joint_limits"]
-        return table
-    return next((hit for value in node.values() if (hit := _find_joint_limits(value))), None)
+def _joint_limits_tables(node: Any) -> Iterator[dict[str, Any]]:
+    """Every ``joint_limits`` mapping, however deep (ROS nests it under node names and ros__parameters)."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key == "joint_limits" and isinstance(value, dict) and value:
+                yield value
+            else:
+                yield from _joint_limits_tables(value)
 
 
-def _if(row: dict[str, Any], flag: str, key: str) -> str | None:
-    """A value, unless its has_..._limits flag switches it off."""
-    return row.get(key) if str(row.get(flag, "true")).lower() == "true" else None
+def _switched(row: dict[str, Any], flag: str, key: str, where: str) -> str | None:
+    """A value, unless its has_..._limits flag switches it off; a flag that is on needs its value."""
+    switch = str(row.get(flag, "")).lower()
+    if switch not in ("", *YES, *NO):
+        raise ValueError(f"{where}: {flag} is {row[flag]!r}, expected true or false")
+    if switch in YES and key not in row:
+        raise ValueError(f"{where}: {flag} is on but {key} is missing; it has: {', '.join(row)}")
+    return None if switch in NO else row.get(key)
 
 
 # ---------------------------------------------------------------------- shared
@@ -182,19 +193,41 @@ def from_yaml(path: str | Path) -> RateLimits:
         raise ValueError(f"{path}: no 'joints' mapping found (expected what `slewrl limits` writes)")
     columns: dict[str, dict[str, Any]] = {key: {} for key in ("up", "down", "low", "high", "group")}
     for name, row in joints.items():
-        rate = row.get("delta")
-        full = {"up": row.get("up", rate), "down": row.get("down", rate), "group": "", **row}
-        for key, column in columns.items():
-            if full.get(key) is None:
-                raise ValueError(f"{path}: joint {name!r} has no {key!r} (nor 'delta'), it has: {', '.join(row)}")
-            column[name] = full[key]
+        for key, value in _limits_row(row, f"{path}: joint {name!r}").items():
+            columns[key][name] = value
     groups = columns.pop("group")
     return RateLimits(**columns, groups=groups, dt=data.get("dt"), units=data.get("units", "action"))
 
 
-def _load_yaml(path: str | Path, loader: Any) -> Any:
+def _limits_row(row: Any, where: str) -> dict[str, Any]:
+    """One joint of a limits.yaml as up, down, low, high and group."""
+    if not isinstance(row, dict):
+        raise ValueError(f"{where} is {row!r}, expected a mapping with {', '.join(ROW_KEYS)}")
+    unknown = [key for key in row if key not in ROW_KEYS]
+    if unknown:
+        raise ValueError(f"{where} has an unknown entry {unknown[0]!r}, expected {', '.join(ROW_KEYS)}")
+    rates = {"delta"} if "delta" in row else {"up", "down"}
+    if rates != set(row) & {"delta", "up", "down"}:
+        raise ValueError(f"{where} needs either delta, or both up and down; it has: {', '.join(row)}")
+    for key in ("low", "high"):
+        if row.get(key) is None:
+            raise ValueError(f"{where} has no {key!r}; it has: {', '.join(row)}")
+    up, down = row.get("up", row.get("delta")), row.get("down", row.get("delta"))
+    return {"up": up, "down": down, "low": row["low"], "high": row["high"], "group": row.get("group") or ""}
+
+
+def _load_yaml(path: str | Path, base: Any) -> Any:
+    """Plain data from a YAML file; ``base`` is BaseLoader or SafeLoader, neither of which runs code."""
+
+    class Loader(base):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            twice = [key for i, key in enumerate(keys) if key in keys[:i]]
+            if twice:
+                raise ValueError(f"{path}: {twice[0]!r} is given twice")
+            return super().construct_mapping(node, deep)
+
     try:
-        # Both loaders used here build plain data only.
-        return yaml.load(Path(path).read_text(encoding="utf-8"), Loader=loader)  # noqa: S506
+        return yaml.load(Path(path).read_text(encoding="utf-8"), Loader=Loader)  # noqa: S506
     except yaml.YAMLError as error:
         raise ValueError(f"{path}: not readable as YAML ({error})") from error

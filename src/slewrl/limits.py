@@ -9,6 +9,7 @@ decimal, a float means its own bits, and no dtype ever holds a limit wider than 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,11 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl import boxmath
-from slewrl.box import FeasibleBox, LimitTensors, limit_tensors
+from slewrl.box import FeasibleBox, LimitTensors, Rounded, round_limits, tighten
 from slewrl.boxmath import Number
 
 Values = Number | Sequence[Number] | NDArray[Any] | Tensor | Mapping[str, Number]
 Edges = Literal["guard", "tight"]
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -54,7 +56,7 @@ class RateLimits:
     groups: tuple[str, ...]
     dt: float | None
     units: str
-    _cache: dict[Any, Any] = field(repr=False)
+    _rounded: dict[Any, Rounded | str] = field(repr=False)
 
     def __init__(
         self,
@@ -77,15 +79,19 @@ class RateLimits:
         joints = _joint_names(names, given.values())
         size = len(joints) if joints else max(_length(v) for v in given.values())
         joints = joints or tuple(f"joint{i}" for i in range(size))
+        if not joints:
+            raise ValueError("there are no joints: delta, low and high are empty")
         label = {"up": "delta", "down": "delta"} if delta is not None else {}
         arrays = {key: _parse(label.get(key, key), value, key == "low", joints) for key, value in given.items()}
         _validate(arrays, joints, label)
         if dt is not None and not (np.isfinite(float(dt)) and float(dt) > 0):
             raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
-        fields = dict(**arrays, names=joints, groups=_groups(groups, joints), units=str(units), _cache={})
+        fields = dict(**arrays, names=joints, groups=_groups(groups, joints), units=str(units), _rounded={})
         for key, value in fields.items():
             object.__setattr__(self, key, value)
         object.__setattr__(self, "dt", None if dt is None else float(dt))
+        with torch.inference_mode(False):
+            self._round_all()
 
     # ------------------------------------------------------------------ what the limits are
 
@@ -133,34 +139,49 @@ class RateLimits:
         Raises:
             ValueError: wrong shape or dtype, a bad prev or delta, or a limit too small for prev's dtype.
         """
-        prev = self._as_prev(prev)
-        working, exact = self.tensors(prev.dtype, prev.device, edges)
+        last = self._as_prev(prev)
+        limits = self.rounded(last.dtype, last.device, edges)
         if delta is not None:
-            working, exact = self._tightened(delta, exact, prev.dtype, edges, check)
+            now = delta if isinstance(delta, Tensor) else torch.as_tensor(np.asarray(delta))
+            limits = self._tightened(limits, now.to(last.device), edges == "tight", check)
         if check:
-            self._check_prev(prev)
-        return FeasibleBox(prev, working, exact, edges == "tight")
+            self._check_prev(last)
+        if limits.working.up.ndim > 1:  # one prev under many limits
+            last = last.expand(torch.broadcast_shapes(last.shape, limits.working.up.shape))  # type: ignore[no-untyped-call]
+        return FeasibleBox(last, limits.working, limits.exact, edges == "tight")
 
-    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-    def tensors(
-        self, dtype: torch.dtype, device: torch.device | str = "cpu", edges: Edges = "guard"
-    ) -> tuple[LimitTensors, LimitTensors]:
-        """``(working, exact)``: the limits rounded inward to ``dtype``, and as written in float64. Cached."""
-        if edges not in ("guard", "tight"):
-            raise ValueError(f"edges is {edges!r}, expected 'guard' or 'tight'")
-        key = (dtype, str(device), edges)
-        if key in self._cache:
-            cached: tuple[LimitTensors, LimitTensors] = self._cache[key]
-            return cached
-        with torch.inference_mode(False):  # else the first call's mode would stick to the cached tensors
-            arrays = (self.down, self.up, self.low, self.high)
-            exact = LimitTensors(*(torch.from_numpy(a.copy()) for a in arrays))
-            working = limit_tensors(*exact, dtype, edges == "tight")
-            self._check_resolvable(working, dtype)
-            made = tuple(LimitTensors(*(t.to(device) for t in group)) for group in (working, exact))
-        if type(made[0].up) is Tensor:  # not a stand-in of a tracer, which must not outlive it
-            self._cache[key] = made
-        return made[0], made[1]
+    def rounded(self, dtype: torch.dtype, device: torch.device | str = "cpu", edges: Edges = "guard") -> Rounded:
+        """The limits made ready for a dtype on a device; made once.
+
+        On the CPU that is when this object is built, so that neither a tracer nor an inference mode can be part of
+        it; on another device, at the first use, which should therefore not be inside a compiled function.
+        """
+        key = (dtype, edges, str(device))
+        if key not in self._rounded:
+            if (dtype, edges, "cpu") not in self._rounded:
+                raise ValueError(
+                    f"no limits for dtype {dtype} and edges {edges!r}; expected one of "
+                    f"{', '.join(map(str, DTYPES))}, and 'guard' or 'tight'"
+                )
+            self._rounded[key] = self._moved(self.rounded(dtype, "cpu", edges), device)
+        limits = self._rounded[key]
+        if isinstance(limits, str):
+            raise ValueError(limits)
+        return limits
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _moved(self, limits: Rounded, device: torch.device | str) -> Rounded:
+        working, exact = (LimitTensors(*(t.to(device) for t in group)) for group in limits[:2])
+        return Rounded(working, exact, limits.half_gap.to(device))
+
+    def _round_all(self) -> None:
+        """Fill the table of rounded limits for the CPU; a dtype that cannot hold them gets the reason instead."""
+        arrays = (self.down, self.up, self.low, self.high)
+        exact = LimitTensors(*(torch.from_numpy(a.copy()) for a in arrays))
+        for dtype in DTYPES:
+            for edges in ("guard", "tight"):
+                limits = round_limits(exact, dtype, edges == "tight")
+                self._rounded[dtype, edges, "cpu"] = self._why_not(limits.working, dtype) or limits
 
     def outside(self, action: NDArray[Any], prev: NDArray[Any]) -> NDArray[np.bool_]:
         """Which joints of ``action`` (..., d) left F_t(prev), decided exactly, without torch; NaN counts."""
@@ -195,6 +216,11 @@ class RateLimits:
     def __hash__(self) -> int:
         """Consistent with ``==``."""
         return hash(self._identity())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy by building anew, so that a copy is as read-only as the original."""
+        keys = ("up", "down", "low", "high", "names", "groups", "dt", "units")
+        return partial(RateLimits, **{key: getattr(self, key) for key in keys}), ()
 
     # ------------------------------------------------------------------ where limits come from
 
@@ -263,7 +289,7 @@ class RateLimits:
         return (arrays, self.names, self.groups, self.dt, self.units)
 
     def _as_prev(self, value: Tensor | NDArray[Any] | Sequence[float]) -> Tensor:
-        prev = value if isinstance(value, Tensor) else torch.as_tensor(value)
+        prev = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))  # a list is float64
         if not prev.is_floating_point():
             raise ValueError(f"prev has dtype {prev.dtype}, expected a float tensor (the dtype handed to env.step)")
         if prev.ndim == 0 or prev.shape[-1] != self.dim:
@@ -282,39 +308,39 @@ class RateLimits:
                 f"[{self.low[i]}, {self.high[i]}]"
             )
 
-    def _check_resolvable(self, working: LimitTensors, dtype: torch.dtype) -> None:
-        """Refuse limits that ``dtype`` cannot hold."""
+    def _why_not(self, working: LimitTensors, dtype: torch.dtype) -> str:
+        """Why ``dtype`` cannot hold these limits, or "" if it can."""
         largest = torch.finfo(dtype).max / 4
+        too_fine = ((working.up <= 0) | (working.down <= 0)).reshape(-1, self.dim).any(0).tolist()
+        empty = (working.low >= working.high).tolist()
         for i, name in enumerate(self.names):
-            low, high = working.low[i].item(), working.high[i].item()
-            if max(-low, high) > largest:
-                raise ValueError(f"{name!r}: range [{low}, {high}] is too large for {dtype} (at most {largest:g})")
-            if low >= high:
-                raise ValueError(f"{name!r}: range [{self.low[i]}, {self.high[i]}] is empty once rounded to {dtype}")
-            rate = min(working.up[..., i].min().item(), working.down[..., i].min().item())
-            if rate <= 0:
-                raise ValueError(
-                    f"{name!r}: delta {self.delta[..., i].min()} is too small to resolve in {dtype} within "
-                    f"[{self.low[i]}, {self.high[i]}]; use a wider dtype or a larger delta"
+            written = f"[{self.low[i]}, {self.high[i]}]"
+            if max(-self.low[i], self.high[i]) > largest:
+                return f"{name!r}: range {written} is too large for {dtype} (at most {largest:g})"
+            if empty[i]:
+                return f"{name!r}: range {written} is empty once rounded to {dtype}"
+            if too_fine[i]:
+                return (
+                    f"{name!r}: delta {self.delta[..., i].min()} is too small to resolve in {dtype} within {written}; "
+                    f"use a wider dtype or a larger delta"
                 )
+        return ""
 
-    def _tightened(
-        self, delta: Tensor, exact: LimitTensors, dtype: torch.dtype, edges: Edges, check: bool
-    ) -> tuple[LimitTensors, LimitTensors]:
-        """Limits for this step only. Without ``check`` a NaN or negative delta holds the joint."""
+    def _tightened(self, limits: Rounded, delta: Tensor, tight: bool, check: bool) -> Rounded:
+        """Limits for this step only. Without ``check`` a bad or unresolvable delta holds the joint."""
         if delta.ndim == 0 or delta.shape[-1] != self.dim:
-            raise ValueError(f"delta has shape {tuple(delta.shape)}, expected (..., {self.dim})")
-        wide = delta.detach().to(exact.up.device).double()
-        if check and not bool(((wide > 0) & wide.isfinite()).all()):
-            where = tuple((~((wide > 0) & wide.isfinite())).nonzero()[0].tolist())
-            raise ValueError(
-                f"delta of {self.names[where[-1]]!r} is {wide[where].item()!r} (index {where}), "
-                f"expected a positive finite rate per control step"
-            )
-        wide = wide.nan_to_num(nan=0.0)
-        up, down = torch.minimum(wide, exact.up), torch.minimum(wide, exact.down)
-        working = limit_tensors(down, up, exact.low, exact.high, dtype, edges == "tight")
-        return working, LimitTensors(down, up, exact.low, exact.high)
+            raise ValueError(f"delta has shape {tuple(delta.shape)}, expected (..., {self.dim}): one entry per joint")
+        made = tighten(limits, delta.detach(), tight)
+        if check:
+            fine = torch.minimum(made.working.up, made.working.down) > 0
+            bad = (~((delta > 0) & delta.isfinite() & fine)).nonzero()
+            if len(bad):
+                where = tuple(bad[0].tolist())
+                raise ValueError(
+                    f"delta of {self.names[where[-1]]!r} is {delta[where].item()!r} (index {where}), expected a "
+                    f"positive finite rate per control step that {limits.working.low.dtype} can resolve"
+                )
+        return made
 
 
 # ---------------------------------------------------------------------- reading what the user wrote
@@ -329,6 +355,8 @@ def _rates(delta: Values | None, up: Values | None, down: Values | None) -> tupl
 
 
 def _joint_names(names: Iterable[str] | None, values: Iterable[Any]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise ValueError(f"names is {names!r}, expected a sequence of joint names such as [{names!r}]")
     first_mapping: Iterable[str] = next((v for v in values if isinstance(v, Mapping)), ())
     joints = tuple(str(name) for name in (first_mapping if names is None else names))
     twice = sorted({name for name in joints if joints.count(name) > 1})
@@ -352,6 +380,8 @@ def _parse(label: str, value: Any, is_lower: bool, joints: tuple[str, ...]) -> N
         raw = np.broadcast_to(raw, (len(joints),))
     if raw.shape[-1] != len(joints):
         raise ValueError(f"{label} has {raw.shape[-1]} entries, expected {len(joints)}: one for each of {joints}")
+    if raw.dtype.kind == "b":
+        raise ValueError(f"{label} is {value!r}, expected numbers, not truth values")
     if raw.dtype.kind == "f" and raw.dtype.itemsize <= 8:
         array = raw.astype(np.float64)  # widening: exact
     else:
@@ -366,10 +396,8 @@ def _inward(label: str, value: Any, is_lower: bool, joint: str) -> float:
     rounded = boxmath.round_up if is_lower else boxmath.round_down
     try:
         return rounded(value.item() if isinstance(value, np.generic) else value)
-    except OverflowError:
-        return float(value)  # infinite or too large: _validate names the joint
-    except (ValueError, TypeError):
-        # A word Fraction cannot read, including "nan" and "inf".
+    except (ValueError, TypeError, OverflowError):
+        # A word Fraction cannot read, including "nan" and "inf", or a number beyond float64.
         raise ValueError(f"{label} of {joint!r} is {value!r}, expected a finite number") from None
 
 

@@ -36,10 +36,13 @@ def reachable_box(prev: NDArray[np.float64], limits: RateLimits) -> tuple[NDArra
 def volume_ratio(limits: RateLimits) -> float:
     """Eq. (volume_ratio): volume of F_t over that of the ball of radius min delta, away from the bounds.
 
-    2^d Gamma(d/2 + 1) / pi^{d/2} * prod delta_i / (min delta)^d, with 2 delta_i = up_i + down_i.
+    2^d Gamma(d/2 + 1) / pi^{d/2} * prod delta_i / (min delta)^d, with 2 delta_i = up_i + down_i. Raises a ValueError
+    for limits that vary by sample: take one row of them.
     """
+    if limits.up.ndim > 1 or limits.down.ndim > 1:
+        raise ValueError(f"limits of shape {limits.delta.shape} vary by sample; the ratio is that of one set")
     d = limits.dim
-    log_box = float(np.log(limits.up + limits.down).sum(-1).max())
+    log_box = float(np.log(limits.up + limits.down).sum())
     log_ball = 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d + 1) + d * math.log(limits.delta.min())
     return math.exp(log_box - log_ball)
 
@@ -50,21 +53,22 @@ def jacobian(latent: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def lipschitz(limits: RateLimits) -> float:
-    """The smallest Lipschitz constant of u -> a in the 2-norm: max delta over joints and directions.
+    """The smallest Lipschitz constant of u -> a in the 2-norm, over all prev: max_i min(delta_i, range_i).
 
     The paper states ||delta||_2, which is an upper bound but never attained for d > 1: the Jacobian is diagonal,
     so its norm is the largest entry.
     """
-    return float(np.maximum(limits.up, limits.down).max())
+    return float(np.minimum(np.maximum(limits.up, limits.down), limits.high - limits.low).max())
 
 
 def condition_number(latent: Tensor, box: FeasibleBox) -> Tensor:
-    """cond J(u) = max_i J_ii / min_i J_ii at this latent, shape (...). Infinite where prev sits on a bound.
+    """cond J(u) = max_i J_ii / min_i J_ii at this latent, shape (...). Infinite where u pushes a joint into its bound.
 
     Not bounded by kappa, as Prop. gradient (ii) has it: delta = (.5, .2), u = (0, 1) gives 7.07, kappa is 2.5.
     """
     diagonal = jacobian(latent, box)
-    return diagonal.amax(-1) / diagonal.amin(-1)
+    smallest = diagonal.amin(-1)
+    return torch.where(smallest > 0, diagonal.amax(-1) / smallest, torch.inf)
 
 
 def condition_bound(limits: RateLimits, latent_max: float) -> float:

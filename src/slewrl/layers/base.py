@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from slewrl.box import FeasibleBox, LimitTensors
+from slewrl.box import HALF_TYPES, FeasibleBox, LimitTensors
 from slewrl.layers.place import Placement
 from slewrl.limits import RateLimits
 
@@ -65,14 +65,19 @@ class ActionLayer(ABC):
         Args:
             latent: u, shape (..., d), any float; infinities saturate, NaN holds that joint at prev.
             box: F_t from ``RateLimits.box(prev)``; its batch shape broadcasts against the latent's.
+
+        Raises:
+            ValueError: the latent has not one entry per joint.
         """
         wide = widen(box)
+        latent = spread(latent, box)
         u = finite_latent(latent, wide)
         v, log_det = self.squash(u)
         command = self.placement.command(v, wide)
         if self.density != "normalized":
             log_det = log_det + self.placement.log_scale(v, wide)
-        executed = torch.where(latent.isnan(), box.prev, self.enter(command.to(box.prev.dtype), box))
+        # NaN anywhere, in the latent or come about on the way, holds the joint.
+        executed = torch.where((latent + command).isnan(), box.prev, self.enter(command.to(box.prev.dtype), box))
         return Action(executed, self.judge(command, executed), log_det, self.penalise(u, command, wide))
 
     def execute(self, latent: Tensor, box: FeasibleBox) -> Tensor:
@@ -91,6 +96,7 @@ class ActionLayer(ABC):
         Returns:
             The action, and log_prob of shape (...), in the layer's density units (Eq. sac_logprob).
         """
+        mean, std, noise = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (mean, std, noise))
         action = self(mean + std * noise, box)
         # log N(u; mean, std) = -noise^2 / 2 - log std - log sqrt(2 pi)
         gaussian = -0.5 * noise.square() - torch.log(std) - 0.5 * math.log(2 * math.pi)
@@ -126,6 +132,15 @@ def squared_norm(latent: Tensor) -> Tensor:
     return latent.square().sum(-1)
 
 
+def spread(latent: Tensor, box: FeasibleBox) -> Tensor:
+    """The latent, repeated where the box has more rows than it."""
+    if latent.shape == box.prev.shape:
+        return latent
+    if latent.ndim == 0 or latent.shape[-1] != box.prev.shape[-1]:
+        raise ValueError(f"latent has shape {tuple(latent.shape)}, expected (..., {box.prev.shape[-1]})")
+    return latent.expand(torch.broadcast_shapes(latent.shape, box.prev.shape))  # type: ignore[no-untyped-call]
+
+
 def finite_latent(latent: Tensor, box: FeasibleBox) -> Tensor:
     """The latent in the box's dtype with NaN at 0 and magnitudes capped where squares would overflow."""
     cap = latent_cap(box.prev.dtype)
@@ -133,13 +148,13 @@ def finite_latent(latent: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def latent_cap(dtype: torch.dtype) -> float:
-    """The largest latent magnitude in float32 or float64: its square is finite, and every squash long flat."""
-    return 2.0**60 if dtype == torch.float32 else 2.0**500
+    """The largest latent magnitude: the sum of a million squares is finite, and every squash long flat."""
+    return 2.0**50 if dtype == torch.float32 else 2.0**500
 
 
 def widen(box: FeasibleBox) -> FeasibleBox:
     """The box in float32 if it is in a 16-bit format (to compute in), else the box itself."""
-    if box.prev.dtype not in (torch.float16, torch.bfloat16):
+    if box.prev.dtype not in HALF_TYPES:
         return box
     working = LimitTensors(*(t.float() for t in box.working))
     return FeasibleBox(box.prev.float(), working, box.exact, box.tight)

@@ -2,7 +2,7 @@
 
 The composed layer is the definition; this is the hot path of eager training. It uses Theorem 2
 (docs/guarantee.md): with |f| <= 1 and guarded limits, prev + R f clipped to the *range* is already in F_t, so the
-box's edges are never built.
+edges of the box are never built.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ def applies(latent: Tensor, box: FeasibleBox) -> bool:
         latent.dtype == box.prev.dtype
         and latent.dtype in (torch.float32, torch.float64)
         and latent.shape == box.prev.shape
-        and box.working.up.ndim == 1  # limits that vary by sample broadcast in the composed path
+        and box.working.up.ndim == box.working.down.ndim == 1  # else they broadcast, in the composed path
         and not box.tight  # Theorem 2 needs guarded limits
         and not box.prev.requires_grad
         and not torch.compiler.is_compiling()  # the compiler fuses the composed path by itself
@@ -40,18 +40,20 @@ def ddsrad_execute(latent: Tensor, box: FeasibleBox, cap: float) -> Tensor:
 
 
 class _DDSRad(torch.autograd.Function):
-    """With r = 1 / sqrt(1 + u^2) and S the signed radius: a = prev + S |u| r, da/du = |S| r^3 (Eq. jacobian)."""
+    """With r = 1 / sqrt(1 + u^2): a = prev + R_eff u r and da/du = R_eff r^3 (Eq. ddsrad, jacobian)."""
 
     @staticmethod
     def forward(ctx: Any, latent: Tensor, prev: Tensor, limits: Any, cap: float, density: bool) -> Any:
         u = latent.nan_to_num(nan=0.0).clamp_(-cap, cap)
-        reach = torch.where(u >= 0, limits.high, limits.low).sub_(prev).clamp_(-limits.down, limits.up)
+        radius = torch.where(u >= 0, limits.high, limits.low).sub_(prev).clamp_(-limits.down, limits.up).abs_()
         u2 = u * u
         norm2 = u2.sum(-1) if density else None
-        r = (1 + u2).rsqrt_()
-        # rsqrt may round |u| r to just above 1, which Theorem 2 does not allow.
-        executed = (u * r).abs_().clamp_(max=1.0).mul_(reach).add_(prev).clamp_(limits.low, limits.high)
-        ctx.save_for_backward(latent, u, r, reach.abs_())
+        r = (1 + u2 if density else u2.add_(1)).rsqrt_()
+        # rsqrt may round |u| r to just above 1, which Theorem 2 does not allow. The last clip is to the range,
+        # stretched to prev where that lies outside.
+        low, high = torch.minimum(prev, limits.low), torch.maximum(prev, limits.high)
+        executed = (u * r).clamp_(-1.0, 1.0).mul_(radius).add_(prev).clamp_(low, high)
+        ctx.save_for_backward(latent, u, r, radius)
         ctx.cap = cap
         return (executed, u2.log1p_().sum(-1).mul_(-1.5), norm2) if density else executed
 
@@ -62,9 +64,9 @@ class _DDSRad(torch.autograd.Function):
             u = latent.nan_to_num(nan=0.0).clamp(-ctx.cap, ctx.cap)
             r = torch.rsqrt(1 + u * u)
         r2 = r * r
-        slope = r2 * r * radius
-        if grad_log_det is None or grad_norm2 is None:
-            return grad * slope, None, None, None, None
-        # d log_det / du = -3 u r^2 and d |u|^2 / du = 2 u
-        rest = torch.addcmul((2 * grad_norm2).unsqueeze(-1), r2, grad_log_det.unsqueeze(-1), value=-3.0)
-        return torch.addcmul(u * rest, grad, slope), None, None, None, None
+        grad_u = grad * radius * r * r2
+        if grad_log_det is not None and grad_norm2 is not None:
+            # d log_det / du = -3 u r^2 and d |u|^2 / du = 2 u
+            rest = torch.addcmul((2 * grad_norm2).unsqueeze(-1), r2, grad_log_det.unsqueeze(-1), value=-3.0)
+            grad_u = torch.addcmul(grad_u, u, rest)
+        return grad_u, None, None, None, None

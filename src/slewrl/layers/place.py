@@ -27,6 +27,11 @@ class Placement(NamedTuple):
     reference: Callable[[RateLimits], float]
 
 
+def _log(length: Tensor) -> Tensor:
+    """log, finite also for the zero width of a joint held still."""
+    return length.clamp_min(torch.finfo(length.dtype).tiny).log()
+
+
 # ---------------------------------------------------------------- hold: v = 0 stays at prev
 
 
@@ -39,7 +44,7 @@ def _hold_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
     """sum log R_eff (Eq. logdet), R floored: it is 0 where prev sits on a bound."""
     rate = torch.where(v >= 0, box.working.up, box.working.down)
     floor = RADIUS_FLOOR * torch.minimum(rate, box.working.high - box.working.low)
-    return torch.maximum(box.radius(v), floor).log().sum(-1)
+    return _log(torch.maximum(box.radius(v), floor)).sum(-1)
 
 
 # ---------------------------------------------------------------- interval: v = 0 goes to the middle of F_t
@@ -51,7 +56,7 @@ def _interval(v: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def _interval_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
-    return (0.5 * (box.high - box.low)).log().expand_as(v).sum(-1)
+    return _log(0.5 * (box.high - box.low)).expand_as(v).sum(-1)
 
 
 # ---------------------------------------------------------------- hyperbolic: smooth, v = 0 stays near prev
@@ -63,7 +68,9 @@ def _hyperbolic_radii(v: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, Tens
     # Anchored at prev itself the map would be stuck on a bound; an eighth of the box in, it is not.
     anchor = torch.clamp(box.prev, box.low + eighth, box.high - eighth)
     down, up = anchor - box.low, box.high - anchor
-    return down, up, (down - up) * v + (up + down)
+    # D is at least the smaller of 2 R- and 2 R+; the floor keeps a box of a few floats' width from dividing by 0.
+    floor = torch.finfo(v.dtype).eps * (up + down) + torch.finfo(v.dtype).tiny
+    return down, up, torch.maximum((down - up) * v + (up + down), floor)
 
 
 def _hyperbolic(v: Tensor, box: FeasibleBox) -> Tensor:
@@ -79,7 +86,7 @@ def _hyperbolic(v: Tensor, box: FeasibleBox) -> Tensor:
 def _hyperbolic_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
     """sum log(2 R- R+ (R+ + R-)) - 2 log D."""
     down, up, denominator = _hyperbolic_radii(v, box)
-    return (torch.log(2 * down * up * (up + down)) - 2 * torch.log(denominator)).sum(-1)
+    return (_log(2 * down) + _log(up) + _log(up + down) - 2 * torch.log(denominator)).sum(-1)
 
 
 # ---------------------------------------------------------------- action range: v ignores prev
@@ -96,7 +103,7 @@ def _action_range(v: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def _half_range_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
-    return half_range(box).log().expand_as(v).sum(-1)
+    return _log(half_range(box)).expand_as(v).sum(-1)
 
 
 # ---------------------------------------------------------------- balls around prev
@@ -114,7 +121,7 @@ def _min_delta_ball(v: Tensor, box: FeasibleBox) -> Tensor:
 
 def _min_delta_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
     """d log min delta."""
-    return min_delta(box).log().expand_as(v).sum(-1)
+    return _log(min_delta(box)).expand_as(v).sum(-1)
 
 
 def _half_range_ball(v: Tensor, box: FeasibleBox) -> Tensor:
@@ -127,7 +134,7 @@ def _half_range_ball(v: Tensor, box: FeasibleBox) -> Tensor:
 
 def _mean_rate(limits: RateLimits) -> float:
     """sum log delta (the mean of up and down where they differ), averaged over a batch of limits."""
-    rate = np.minimum(0.5 * (limits.up + limits.down), limits.high - limits.low)
+    rate = np.minimum(0.5 * (limits.up + limits.down), 0.5 * (limits.high - limits.low))
     return float(np.log(rate).sum(-1).mean())
 
 

@@ -51,7 +51,8 @@ def clip(u: Tensor) -> tuple[Tensor, Tensor]:
 
 def log_sech2(u: Tensor) -> Tensor:
     """log(1 - tanh(u)^2) without cancellation, elementwise."""
-    return 2 * (math.log(2) - u - torch.nn.functional.softplus(-2 * u))
+    size = u.abs()
+    return 2 * (math.log(2) - size - torch.nn.functional.softplus(-2 * size))
 
 
 class _Spherical(torch.autograd.Function):

@@ -1,6 +1,7 @@
 """A Gaussian truncated to F_t, sampled by inverse CDF (the policy of TN-SAC, on a moving box).
 
-Mean and standard deviation are in box-normalised units: -1 is the lower edge of F_t, +1 the upper.
+Mean and standard deviation are in box-normalised units: -1 is the lower edge of F_t, +1 the upper. The law of v on
+[-1, 1] is computed in float64 throughout: differences of squares of standardised ends need the digits.
 """
 
 import math
@@ -9,13 +10,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.special import log_ndtr, ndtr, ndtri
+from torch.special import log_ndtr, ndtri
 
 from slewrl.box import FeasibleBox
 from slewrl.layers import place, squash
-from slewrl.layers.base import Action, ActionLayer, finite_latent, widen
+from slewrl.layers.base import Action, ActionLayer
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+MEAN_CAP, STD_FLOOR, STD_CAP, NOISE_CAP = 1e3, 1e-3, 1e3, 30.0
+"""Beyond these (in half-widths of F_t) nothing changes but the rounding."""
 
 
 @dataclass(frozen=True)
@@ -29,20 +32,19 @@ class TruncNorm(ActionLayer):
         """An exact draw from the truncated Gaussian, differentiable in mean and std, and its log-density.
 
         Args:
-            mean: in box-normalised units, any real, shape (..., d).
-            std: in box-normalised units, > 0, shape (..., d).
+            mean: in box-normalised units, any real (capped at +-1000), shape (..., d).
+            std: in box-normalised units, > 0 (kept within [.001, 1000]), shape (..., d).
             noise: standard normal, shape (..., d); its quantile is the draw's quantile.
             box: F_t.
         """
-        wide = widen(box)
-        clean = [finite_latent(x, wide).clamp(-1e6, 1e6) for x in (mean, noise)]
-        scale = std.to(wide.prev.dtype).nan_to_num(nan=1.0).clamp(1e-6, 1e6)
-        v: Tensor = _TruncatedDraw.apply(clean[0], scale, ndtr(clean[1]))  # type: ignore[no-untyped-call]
-        v = torch.where((mean + std + noise).isnan(), torch.nan, v)  # the layer holds NaN at prev
-        action = self(v, box)
-        v = v.nan_to_num(nan=0.0)
-        log_prob = truncated_log_density(v, clean[0], scale).sum(-1) - action.log_det
-        return action, log_prob
+        broken = (mean + std + noise).isnan()
+        centre = mean.double().nan_to_num(nan=0.0).clamp(-MEAN_CAP, MEAN_CAP)
+        scale = std.double().nan_to_num(nan=1.0).clamp(STD_FLOOR, STD_CAP)
+        level = noise.double().nan_to_num(nan=0.0).clamp(-NOISE_CAP, NOISE_CAP)
+        v: Tensor = _TruncatedDraw.apply(centre, scale, level)  # type: ignore[no-untyped-call]
+        action = self(torch.where(broken, torch.nan, v), box)  # the layer holds NaN at prev
+        log_density = truncated_log_density(v, centre, scale).sum(-1)
+        return action, log_density.to(action.log_det.dtype) - action.log_det
 
 
 def truncated_log_density(v: Tensor, mean: Tensor, std: Tensor) -> Tensor:
@@ -60,19 +62,19 @@ def log_mass(mean: Tensor, std: Tensor) -> Tensor:
 
 
 def log_quantile(log_p: Tensor) -> Tensor:
-    """x with log Phi(x) = log_p, for log_p <= 0, also where Phi(x) underflows."""
+    """x <= 0 with log Phi(x) = log_p, for log_p <= log(1/2), also where Phi(x) underflows."""
     direct = ndtri(torch.exp(log_p.clamp_min(-10.0)))
     # Deep in the tail: Newton on the concave log Phi, from below, converges monotonically.
-    x = -torch.sqrt(-2 * log_p.clamp_max(-10.0))
+    deep = log_p.clamp_max(-10.0)
+    x = -torch.sqrt(-2 * deep)
     for _ in range(6):
-        log_phi = -0.5 * x * x - LOG_SQRT_2PI
         value = log_ndtr(x)
-        x = x - (value - log_p.clamp_max(-10.0)) * torch.exp(value - log_phi)
+        x = x - (value - deep) * torch.exp(value + 0.5 * x * x + LOG_SQRT_2PI)
     return torch.where(log_p > -10.0, direct, x)
 
 
 class _TruncatedDraw(torch.autograd.Function):
-    """The q-quantile of N(mean, std) truncated to [-1, 1], with the implicit (exact) gradient.
+    """The quantile of N(mean, std) truncated to [-1, 1] at level q = Phi(noise), with the implicit (exact) gradient.
 
     With z = (v - mean)/std and ends alpha, beta: Phi(z) = (1 - q) Phi(alpha) + q Phi(beta). Differentiating at
     fixed q gives dv/dmean = 1 - w and dv/dstd = z - w', where w = (1 - q) phi(alpha)/phi(z) + q phi(beta)/phi(z)
@@ -82,13 +84,14 @@ class _TruncatedDraw(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(mean: Tensor, std: Tensor, q: Tensor) -> Tensor:
-        flip = torch.where(mean < 0, -1.0, 1.0).to(mean.dtype)
-        right, quantile = mean.abs(), torch.where(mean < 0, 1 - q, q)
-        log_low, log_high = log_ndtr((-1 - right) / std), log_ndtr((1 - right) / std)
-        # log[(1 - q) Phi(alpha) + q Phi(beta)]
-        log_p = torch.logaddexp(log_low + torch.log1p(-quantile), log_high + torch.log(quantile))
-        return (flip * (right + std * log_quantile(log_p))).clamp(-1.0, 1.0)
+    def forward(mean: Tensor, std: Tensor, noise: Tensor) -> Tensor:
+        alpha, beta = (-1 - mean) / std, (1 - mean) / std
+        log_q, log_rest = log_ndtr(noise), log_ndtr(-noise)
+        # log Phi(z) and log Phi(-z); the smaller of the two has the digits.
+        log_p = torch.logaddexp(log_rest + log_ndtr(alpha), log_q + log_ndtr(beta))
+        log_c = torch.logaddexp(log_rest + log_ndtr(-alpha), log_q + log_ndtr(-beta))
+        z = torch.where(log_p < log_c, 1.0, -1.0) * log_quantile(torch.minimum(log_p, log_c))
+        return (mean + std * z).clamp(-1.0, 1.0)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -96,8 +99,9 @@ class _TruncatedDraw(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        mean, std, q, v = ctx.saved_tensors
+        mean, std, noise, v = ctx.saved_tensors
         z, alpha, beta = ((end - mean) / std for end in (v, -1.0, 1.0))
-        low = (1 - q) * torch.exp((0.5 * (z * z - alpha * alpha)).clamp_max(60.0))
-        high = q * torch.exp((0.5 * (z * z - beta * beta)).clamp_max(60.0))
+        # (z^2 - alpha^2)/2 as a product, since both are large far from the mean.
+        low = torch.exp(log_ndtr(-noise) + 0.5 * (z - alpha) * (z + alpha))
+        high = torch.exp(log_ndtr(noise) + 0.5 * (z - beta) * (z + beta))
         return grad * (1 - low - high), grad * (z - low * alpha - high * beta), None
