@@ -1,13 +1,14 @@
 """What the pages say is what the code does."""
 
 import re
+import runpy
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from slewrl import LAYERS
+from slewrl import LAYERS, RateLimits
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -23,6 +24,24 @@ def test_the_readme_example_prints_what_it_says():
             expected = eval(said.group(2), {"False": False})
             assert value.tolist() == pytest.approx(expected, abs=5e-5)
     assert isinstance(scope["action"].executed, torch.Tensor)
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+def test_examples_run(example, capsys):
+    runpy.run_path(str(example), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert " 0 beyond a limit" in printed and "finite: True" in printed
+    assert len(example.read_text().splitlines()) <= 50  # one screen
+
+
+def test_the_limits_page_is_code_that_runs(tmp_path, monkeypatch):
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "limits.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "robot.urdf").write_text((ROOT / "examples" / "leg.urdf").read_text())
+    RateLimits.preset("H1", "paper").to_yaml("limits.yaml")
+    (tmp_path / "joint_limits.yaml").write_text("joint_limits: {left_ankle_joint: {max_velocity: 9.0}}")
+    for line in code.splitlines():
+        assert isinstance(eval(line.split("#")[0], {"RateLimits": RateLimits}), RateLimits)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -21,8 +21,8 @@ from torch import Tensor
 from slewrl import boxmath
 from slewrl.box import FeasibleBox, LimitTensors, Rounded, round_limits, tighten
 from slewrl.boxmath import Number
+from slewrl.reading import Values, read_groups, read_limits
 
-Values = Number | Sequence[Number] | NDArray[Any] | Tensor | Mapping[str, Number]
 Edges = Literal["guard", "tight"]
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -71,25 +71,14 @@ class RateLimits:
         dt: float | None = None,
         units: str = "action",
     ) -> None:
-        rise, fall = _rates(delta, up, down)
-        given = {"up": rise, "down": fall, "low": low, "high": high}
-        for key in ("low", "high"):
-            if given[key] is None:
-                raise ValueError(f"{key} is missing: every joint needs finite position bounds low < high")
-        joints = _joint_names(names, given.values())
-        size = len(joints) if joints else max(_length(v) for v in given.values())
-        joints = joints or tuple(f"joint{i}" for i in range(size))
-        if not joints:
-            raise ValueError("there are no joints: delta, low and high are empty")
-        label = {"up": "delta", "down": "delta"} if delta is not None else {}
-        arrays = {key: _parse(label.get(key, key), value, key == "low", joints) for key, value in given.items()}
-        _validate(arrays, joints, label)
+        arrays = read_limits(delta, low, high, up, down, names)
+        joints = arrays.names
         if dt is not None and not (np.isfinite(float(dt)) and float(dt) > 0):
             raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
-        fields = dict(**arrays, names=joints, groups=_groups(groups, joints), units=str(units), _rounded={})
-        for key, value in fields.items():
+        period = None if dt is None else float(dt)
+        fields: dict[str, Any] = dict(groups=read_groups(groups, joints), dt=period, units=str(units), _rounded={})
+        for key, value in {**arrays._asdict(), **fields}.items():
             object.__setattr__(self, key, value)
-        object.__setattr__(self, "dt", None if dt is None else float(dt))
         with torch.inference_mode(False):
             self._round_all()
 
@@ -122,7 +111,7 @@ class RateLimits:
         prev: Tensor | NDArray[Any] | Sequence[float],
         check: bool = True,
         *,
-        delta: Tensor | None = None,
+        delta: Tensor | NDArray[Any] | Sequence[float] | None = None,
         edges: Edges = "guard",
     ) -> FeasibleBox:
         """F_t, the set of actions allowed after ``prev``.
@@ -341,103 +330,3 @@ class RateLimits:
                     f"positive finite rate per control step that {limits.working.low.dtype} can resolve"
                 )
         return made
-
-
-# ---------------------------------------------------------------------- reading what the user wrote
-
-
-def _rates(delta: Values | None, up: Values | None, down: Values | None) -> tuple[Values, Values]:
-    if delta is not None and up is None and down is None:
-        return delta, delta
-    if delta is None and up is not None and down is not None:
-        return up, down
-    raise ValueError("give either delta, or both up and down (the largest rise and fall per control step)")
-
-
-def _joint_names(names: Iterable[str] | None, values: Iterable[Any]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise ValueError(f"names is {names!r}, expected a sequence of joint names such as [{names!r}]")
-    first_mapping: Iterable[str] = next((v for v in values if isinstance(v, Mapping)), ())
-    joints = tuple(str(name) for name in (first_mapping if names is None else names))
-    twice = sorted({name for name in joints if joints.count(name) > 1})
-    if twice:
-        raise ValueError(f"duplicate joint name {twice[0]!r}: every joint needs a name of its own")
-    return joints
-
-
-def _length(value: Any) -> int:
-    return int(np.shape(value)[-1]) if np.ndim(value) else 1
-
-
-def _parse(label: str, value: Any, is_lower: bool, joints: tuple[str, ...]) -> NDArray[np.float64]:
-    """One limit as a read-only float64 array (..., d), every entry rounded inward."""
-    if isinstance(value, Mapping):
-        value = _by_joint(label, value, joints)
-    if isinstance(value, Tensor):
-        value = value.detach().cpu().double().numpy()
-    raw = np.asarray(value)
-    if raw.ndim == 0:
-        raw = np.broadcast_to(raw, (len(joints),))
-    if raw.shape[-1] != len(joints):
-        raise ValueError(f"{label} has {raw.shape[-1]} entries, expected {len(joints)}: one for each of {joints}")
-    if raw.dtype.kind == "b":
-        raise ValueError(f"{label} is {value!r}, expected numbers, not truth values")
-    if raw.dtype.kind == "f" and raw.dtype.itemsize <= 8:
-        array = raw.astype(np.float64)  # widening: exact
-    else:
-        array = np.empty(raw.shape)
-        for index in np.ndindex(raw.shape):
-            array[index] = _inward(label, raw[index], is_lower, joints[index[-1]])
-    array.setflags(write=False)
-    return array
-
-
-def _inward(label: str, value: Any, is_lower: bool, joint: str) -> float:
-    rounded = boxmath.round_up if is_lower else boxmath.round_down
-    try:
-        return rounded(value.item() if isinstance(value, np.generic) else value)
-    except (ValueError, TypeError, OverflowError):
-        # A word Fraction cannot read, including "nan" and "inf", or a number beyond float64.
-        raise ValueError(f"{label} of {joint!r} is {value!r}, expected a finite number") from None
-
-
-def _by_joint(label: str, mapping: Mapping[str, Any], joints: tuple[str, ...]) -> list[Any]:
-    unknown = [name for name in mapping if name not in joints]
-    if unknown:
-        raise KeyError(f"{label} names an unknown joint {unknown[0]!r}; known joints: {', '.join(joints)}")
-    missing = [name for name in joints if name not in mapping]
-    if missing:
-        raise KeyError(f"{label} is missing joint {missing[0]!r}; it has: {', '.join(map(str, mapping))}")
-    return [mapping[name] for name in joints]
-
-
-def _validate(arrays: dict[str, NDArray[np.float64]], joints: tuple[str, ...], label: dict[str, str]) -> None:
-    for key in ("up", "down"):
-        _require(np.isfinite(arrays[key]) & (arrays[key] > 0), arrays[key], joints, label.get(key, key))
-    for key in ("low", "high"):
-        if arrays[key].ndim != 1:
-            raise ValueError(
-                f"{key} has shape {arrays[key].shape}, expected ({len(joints)},): it cannot vary by sample"
-            )
-        if not np.isfinite(arrays[key]).all():
-            i = int(np.flatnonzero(~np.isfinite(arrays[key]))[0])
-            raise ValueError(f"{key} of {joints[i]!r} is {arrays[key][i]}, expected a finite position bound")
-    for i, name in enumerate(joints):
-        if not arrays["low"][i] < arrays["high"][i]:
-            raise ValueError(f"{name!r}: low {arrays['low'][i]} is not below high {arrays['high'][i]}")
-
-
-def _require(ok: NDArray[np.bool_], array: NDArray[np.float64], joints: tuple[str, ...], label: str) -> None:
-    if not ok.all():
-        where = tuple(np.argwhere(~ok)[0])
-        value, joint = array[where], joints[where[-1]]
-        raise ValueError(f"{label} of {joint!r} is {value}, expected a positive finite rate per control step")
-
-
-def _groups(groups: Iterable[str] | Mapping[str, str] | None, joints: tuple[str, ...]) -> tuple[str, ...]:
-    if groups is None:
-        return ("",) * len(joints)
-    labels = _by_joint("groups", groups, joints) if isinstance(groups, Mapping) else list(groups)
-    if len(labels) != len(joints):
-        raise ValueError(f"groups has {len(labels)} entries, expected {len(joints)}: one label per joint")
-    return tuple(str(label) for label in labels)

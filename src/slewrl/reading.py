@@ -1,0 +1,146 @@
+"""From what a user writes to arrays: one float64 number per joint, rounded inward, or an error that names the joint."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slewrl import boxmath
+from slewrl.boxmath import Number
+
+Values = Number | Sequence[Number] | NDArray[Any] | Mapping[str, Number] | Any
+"""A number for every joint, one per joint, ``{joint: number}``, or a torch tensor."""
+
+
+class Limits(NamedTuple):
+    """Checked limits: read-only float64 arrays, rates (d,) or (..., d), bounds (d,)."""
+
+    up: NDArray[np.float64]
+    down: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    names: tuple[str, ...]
+
+
+def read_limits(
+    delta: Values | None,
+    low: Values | None,
+    high: Values | None,
+    up: Values | None,
+    down: Values | None,
+    names: Iterable[str] | None,
+) -> Limits:
+    """See ``RateLimits`` for the forms, and for what is refused."""
+    rise, fall = _rates(delta, up, down)
+    given = {"up": rise, "down": fall, "low": low, "high": high}
+    for key in ("low", "high"):
+        if given[key] is None:
+            raise ValueError(f"{key} is missing: every joint needs finite position bounds low < high")
+    joints = _joint_names(names, given.values())
+    size = len(joints) if joints else max(_length(value) for value in given.values())
+    joints = joints or tuple(f"joint{i}" for i in range(size))
+    if not joints:
+        raise ValueError("there are no joints: delta, low and high are empty")
+    label = {"up": "delta", "down": "delta"} if delta is not None else {}
+    arrays = {key: _parse(label.get(key, key), value, key == "low", joints) for key, value in given.items()}
+    _validate(arrays, joints, label)
+    return Limits(**arrays, names=joints)
+
+
+def _rates(delta: Values | None, up: Values | None, down: Values | None) -> tuple[Values, Values]:
+    if delta is not None and up is None and down is None:
+        return delta, delta
+    if delta is None and up is not None and down is not None:
+        return up, down
+    raise ValueError("give either delta, or both up and down (the largest rise and fall per control step)")
+
+
+def _joint_names(names: Iterable[str] | None, values: Iterable[Any]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise ValueError(f"names is {names!r}, expected a sequence of joint names such as [{names!r}]")
+    first_mapping: Iterable[str] = next((v for v in values if isinstance(v, Mapping)), ())
+    joints = tuple(str(name) for name in (first_mapping if names is None else names))
+    twice = sorted({name for name in joints if joints.count(name) > 1})
+    if twice:
+        raise ValueError(f"duplicate joint name {twice[0]!r}: every joint needs a name of its own")
+    return joints
+
+
+def _length(value: Any) -> int:
+    return int(np.shape(value)[-1]) if np.ndim(value) else 1
+
+
+def _parse(label: str, value: Any, is_lower: bool, joints: tuple[str, ...]) -> NDArray[np.float64]:
+    """One limit as a read-only float64 array (..., d), every entry rounded inward."""
+    if isinstance(value, Mapping):
+        value = _by_joint(label, value, joints)
+    if hasattr(value, "detach"):  # a torch tensor, without importing torch
+        value = value.detach().cpu().double().numpy()
+    raw = np.asarray(value)
+    if raw.ndim == 0:
+        raw = np.broadcast_to(raw, (len(joints),))
+    if raw.shape[-1] != len(joints):
+        raise ValueError(f"{label} has {raw.shape[-1]} entries, expected {len(joints)}: one for each of {joints}")
+    if raw.dtype.kind == "b":
+        raise ValueError(f"{label} is {value!r}, expected numbers, not truth values")
+    if raw.dtype.kind == "f" and raw.dtype.itemsize <= 8:
+        array = raw.astype(np.float64)  # widening: exact
+    else:
+        array = np.empty(raw.shape)
+        for index in np.ndindex(raw.shape):
+            array[index] = _inward(label, raw[index], is_lower, joints[index[-1]])
+    array.setflags(write=False)
+    return array
+
+
+def _inward(label: str, value: Any, is_lower: bool, joint: str) -> float:
+    rounded = boxmath.round_up if is_lower else boxmath.round_down
+    try:
+        return rounded(value.item() if isinstance(value, np.generic) else value)
+    except (ValueError, TypeError, OverflowError):
+        # A word Fraction cannot read, including "nan" and "inf", or a number beyond float64.
+        raise ValueError(f"{label} of {joint!r} is {value!r}, expected a finite number") from None
+
+
+def _by_joint(label: str, mapping: Mapping[str, Any], joints: tuple[str, ...]) -> list[Any]:
+    unknown = [name for name in mapping if name not in joints]
+    if unknown:
+        raise KeyError(f"{label} names an unknown joint {unknown[0]!r}; known joints: {', '.join(joints)}")
+    missing = [name for name in joints if name not in mapping]
+    if missing:
+        raise KeyError(f"{label} is missing joint {missing[0]!r}; it has: {', '.join(map(str, mapping))}")
+    return [mapping[name] for name in joints]
+
+
+def _validate(arrays: dict[str, NDArray[np.float64]], joints: tuple[str, ...], label: dict[str, str]) -> None:
+    for key in ("up", "down"):
+        _require(np.isfinite(arrays[key]) & (arrays[key] > 0), arrays[key], joints, label.get(key, key))
+    for key in ("low", "high"):
+        if arrays[key].ndim != 1:
+            raise ValueError(
+                f"{key} has shape {arrays[key].shape}, expected ({len(joints)},): it cannot vary by sample"
+            )
+        if not np.isfinite(arrays[key]).all():
+            i = int(np.flatnonzero(~np.isfinite(arrays[key]))[0])
+            raise ValueError(f"{key} of {joints[i]!r} is {arrays[key][i]}, expected a finite position bound")
+    for i, name in enumerate(joints):
+        if not arrays["low"][i] < arrays["high"][i]:
+            raise ValueError(f"{name!r}: low {arrays['low'][i]} is not below high {arrays['high'][i]}")
+
+
+def _require(ok: NDArray[np.bool_], array: NDArray[np.float64], joints: tuple[str, ...], label: str) -> None:
+    if not ok.all():
+        where = tuple(np.argwhere(~ok)[0])
+        value, joint = array[where], joints[where[-1]]
+        raise ValueError(f"{label} of {joint!r} is {value}, expected a positive finite rate per control step")
+
+
+def read_groups(groups: Iterable[str] | Mapping[str, str] | None, joints: tuple[str, ...]) -> tuple[str, ...]:
+    """One label per joint; empty ones if none are given."""
+    if groups is None:
+        return ("",) * len(joints)
+    labels = _by_joint("groups", groups, joints) if isinstance(groups, Mapping) else list(groups)
+    if len(labels) != len(joints):
+        raise ValueError(f"groups has {len(labels)} entries, expected {len(joints)}: one label per joint")
+    return tuple(str(label) for label in labels)
