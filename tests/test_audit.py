@@ -94,12 +94,16 @@ def guarantee(*options):
     return result.stdout
 
 
-def test_benchmark_prints_a_row_per_layer_and_no_violation(tmp_path):
+def test_benchmark_prints_a_row_per_layer_and_no_violation(tmp_path, limits_family):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- begin: benchmarks/guarantee.py -->\n<!-- end: benchmarks/guarantee.py -->\nafter\n")
     guarantee("--cases", "240000", "--chain-steps", "50", "--fractions", "2000", "--write", str(page))
     text = page.read_text()
-    assert text.startswith("before\n") and text.endswith("after\n") and "**377,808 cases, 0 violations**" in text
+    per_row = [
+        -(-(240_000 // (2 * len(HARD)) // 7 + 1) // limits.dim) * limits.dim for limits in limits_family.values()
+    ]
+    cases = 2 * len(HARD) * (sum(per_row) + 50 * 2 * 57)  # independent, then two lanes of 57 joints for 50 steps
+    assert text.startswith("before\n") and text.endswith("after\n") and f"**{cases:,} cases, 0 violations**" in text
     assert all(f"| {name} | float64 |" in text for name in HARD) and "formula as written" in text
     assert "0 disagreements" in text
 

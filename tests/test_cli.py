@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from slewrl import RateLimits
+from slewrl import LAYERS, RateLimits, __version__
 from slewrl.cli import main
 
 URDF = Path(__file__).parents[1] / "examples" / "leg.urdf"
@@ -63,6 +63,12 @@ def test_limits_of_a_preset(slewrl, tmp_path):
         ([URDF], "error: --dt is missing"),
         ([URDF, "--dt", "0.02", "--safety", "2"], "error: safety is 2.0, expected a share"),
         ([URDF, "--dt", "0.02", "--joints", "elbow"], "error: "),
+        (["H1:paper", "--safety", "0.5"], "error: --dt, --safety, --bounds and --urdf are for a datasheet"),
+        (
+            [URDF, "--dt", "0.02", "--bounds", "left_ankle_joint"],
+            "error: --bounds is 'left_ankle_joint', expected NAME=",
+        ),
+        (["H1:paper", "--out", "nodir/x.yaml"], "error: no folder 'nodir'"),
         (["H1:papr"], "error: H1 has no preset 'papr'; it has: paper"),
     ],
 )
@@ -75,7 +81,26 @@ def test_mistakes_get_one_line_and_no_traceback(slewrl, arguments, message, tmp_
 def test_demo_draws_and_checks(slewrl, tmp_path):
     result = slewrl("demo", "--cases", "20000")
     assert result.returncode == 0, result.stderr
-    assert "300,000 actions checked in exact arithmetic" in result.stdout
+    assert f"{20_000 * (len(LAYERS) + 2):,} actions checked in exact arithmetic" in result.stdout
     assert "0 broke a limit through a hard layer" in result.stdout.replace("\n", " ")
     png = (tmp_path / "demo" / "reachable.png").read_bytes()
     assert png.startswith(b"\x89PNG") and len(png) > 50_000
+
+
+def test_bounds_from_the_command_line(slewrl, tmp_path):
+    path = tmp_path / "wheel.urdf"
+    path.write_text('<robot><joint name="wheel" type="continuous"><limit velocity="9"/></joint></robot>')
+    missing = slewrl("limits", path, "--dt", "0.02")
+    assert missing.returncode == 2 and "--bounds name=low,high" in missing.stderr
+    result = slewrl("limits", path, "--dt", "0.02", "--bounds", "wheel=-100,100")
+    assert result.returncode == 0 and RateLimits.from_yaml(tmp_path / "limits.yaml").high[0] == 100
+
+
+def test_a_limit_that_never_binds_is_pointed_out(slewrl):
+    result = slewrl("limits", URDF, "--dt", "20")
+    assert "never binding: left_hip_yaw_joint" in result.stdout
+
+
+def test_small_things(slewrl):
+    assert slewrl("--version").stdout.strip() == __version__
+    assert slewrl("demo", "--cases", "0").stderr.startswith("error: --cases is 0")

@@ -49,7 +49,7 @@ BAD = [
     (dict(delta=[0.2, 0.0], **UNIT), ValueError, r"delta of 'joint1' is 0.0"),
     (dict(delta=[-0.2, 0.5], **UNIT), ValueError, r"delta of 'joint0' is -0.2"),
     (dict(delta=[0.2, np.inf], **UNIT), ValueError, r"delta of 'joint1' is inf"),
-    (dict(delta=["0.2", "inf"], **UNIT), ValueError, r"delta of 'joint1' is .*inf.*expected a finite number"),
+    (dict(delta=["0.2", "inf"], **UNIT), ValueError, r"delta of 'joint1' is 'inf', expected a finite number"),
     (dict(delta=["0.2", "fast"], **UNIT), ValueError, r"delta of 'joint1' is .*fast"),
     (dict(delta=[0.2, None], **UNIT), ValueError, r"delta of 'joint1' is None"),
     (dict(up=[0.2], down=[-0.1], **UNIT), ValueError, r"down of 'joint0' is -0.1"),
@@ -60,7 +60,11 @@ BAD = [
     (dict(delta=[0.2], low=-np.inf, high=1.0), ValueError, r"low of 'joint0' is -inf, expected a finite"),
     (dict(delta=[0.2], low=-1.0, high=np.nan), ValueError, r"high of 'joint0' is nan"),
     (dict(delta=[0.2], low=-1.0), ValueError, r"high is missing"),
-    (dict(delta=[0.2, 0.5], low=[-1, -1, -1], high=1), ValueError, r"delta has 2 entries, expected 3"),
+    (
+        dict(delta=[0.2, 0.5], low=[-1, -1, -1], high=1),
+        ValueError,
+        r"delta has 2 entries where there are 3 joints \(joint0, joint1, joint2\): delta, low, high",
+    ),
     (dict(delta=[0.2, 0.5], names=["a", "a"], **UNIT), ValueError, r"duplicate joint name 'a'"),
     (dict(delta={"a": 0.2}, names=["a", "b"], **UNIT), KeyError, r"delta is missing joint 'b'"),
     (dict(delta={"a": 0.2, "c": 1}, names=["a"], **UNIT), KeyError, r"unknown joint 'c'; known joints: a"),
@@ -136,7 +140,7 @@ def test_limits_of_the_step_tighten_and_never_widen():
     box = limits.box(prev, delta=hot)
     assert box.high.tolist() == [pytest.approx(row, abs=1e-6) for row in ([0.1, 0.1], [0.05, 0.5], [0.2, 0.5])]
     assert not box.contains(torch.full((3, 2), 0.11))[0].any()
-    for bad in (float("nan"), -0.1, 0.0, float("inf")):
+    for bad in (float("nan"), -0.1, float("inf")):
         with pytest.raises(ValueError, match=r"delta of 'joint1' is .* \(index \(0, 1\)\)"):
             limits.box(prev, delta=torch.tensor([[0.1, bad]]))
     held = limits.box(prev, check=False, delta=torch.tensor([[0.1, float("nan")]]))
@@ -148,6 +152,10 @@ def test_limits_of_the_step_tighten_and_never_widen():
     with pytest.raises(ValueError, match=r"delta of 'joint0' is 1e-09 .* that torch.float32 can resolve"):
         limits.box(prev, delta=[1e-9, 0.5])
     assert limits.box(prev[0], delta=hot).prev.shape == (3, 2)  # one prev under three sets of limits
+    frozen = limits.box(prev, delta={"joint1": 0.0})  # a dead motor; joint0 keeps its own limit
+    assert frozen.high[0].tolist() == pytest.approx([0.2, 0.0], abs=1e-6) and frozen.low[0, 1] == 0
+    with pytest.raises(KeyError, match="delta names an unknown joint 'hip'; known joints: joint0, joint1"):
+        limits.box(prev, delta={"hip": 0.1})
 
 
 @pytest.mark.parametrize("name", [n for n in LAYERS if n != "none"])
@@ -172,6 +180,23 @@ def test_a_prev_outside_the_range_only_comes_back(name):
     executed = layer(u.unsqueeze(-1).expand(7, 2), limits.box(prev, check=False)).executed
     assert (executed[:, 0] >= 1.3 - 1e-12).all() and (executed[:, 0] <= 1.5).all()
     assert (executed[:, 1] <= -1.25 + 1e-12).all() and (executed[:, 1] >= -1.75).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_a_joint_on_its_stop_starts_from_clamp(dtype):
+    limits = RateLimits(["0.2", "0.2"], low=["-1.57", "-0.4"], high=["1.57", "0.4"])
+    stop = torch.tensor([1.57, -0.4], dtype=torch.float64).to(dtype)
+    start = limits.clamp(stop)
+    assert start.dtype == dtype and (start - stop).abs().max() <= 2 * torch.finfo(dtype).eps
+    limits.box(start)
+    if dtype == torch.float32:
+        with pytest.raises(ValueError, match=r"start from limits.clamp\(pose\)"):
+            limits.box(stop)
+
+
+def test_outside_names_a_wrong_shape():
+    with pytest.raises(ValueError, match=r"action has shape \(3,\), expected \(..., 2\)"):
+        RateLimits([0.2, 0.5], **UNIT).outside(np.zeros(3), np.zeros(2))
 
 
 def test_a_list_keeps_its_digits():

@@ -20,3 +20,12 @@ class Toy(ActionLayer):
 
     squash = staticmethod(tenth)
     placement = place.hold
+
+
+@dataclass(frozen=True)
+class Unsummed(Toy):
+    """A common mistake: a log_det per joint."""
+
+    @staticmethod
+    def squash(u: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.tanh(u), torch.log(1 - torch.tanh(u) ** 2)

@@ -39,7 +39,7 @@ def round_down(value: Number) -> float:
 
 def round_up(value: Number) -> float:
     """The smallest float64 that is >= ``value``, compared exactly."""
-    return -round_down(-exact(value))
+    return -round_down(-exact(value)) + 0.0  # no negative zero
 
 
 def cast_down(wide: Array, narrow: Array, xp: Any = np) -> Array:

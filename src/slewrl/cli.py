@@ -10,6 +10,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from slewrl import __version__
+
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
 
@@ -18,7 +20,8 @@ HELP = """Reinforcement learning under hard actuator rate limits: |a_t - a_{t-1}
 Where to start:
   slewrl demo                                            see the guarantee hold, in half a minute
   slewrl limits robot.urdf --dt 0.02 --safety 0.9        from a robot's datasheet to limits.yaml
-  slewrl limits H1:paper                                 a built-in set of limits, as a table
+  slewrl limits H1:paper --out h1.yaml                   the same for a built-in set of limits
+  slewrl --version
 
 In Python:  limits = RateLimits.from_yaml("limits.yaml");  make_layer("ddsrad")(latent, limits.box(prev)).executed"""
 
@@ -40,6 +43,8 @@ class Limits:
     """Only these joints, in this order (default: all)."""
     urdf: Path | None = None
     """Where to find the position bounds a joint_limits.yaml leaves out."""
+    bounds: tuple[str, ...] = ()
+    """Position bounds of joints that have none in the URDF: NAME=LOW,HIGH ..., e.g. wheel=-100,100."""
     out: Path = Path("limits.yaml")
     """File to write."""
     force: bool = False
@@ -50,6 +55,8 @@ class Limits:
         limits = self.load()
         if self.out.exists() and not self.force:
             raise FileExistsError(f"{self.out} exists: pass --force to replace it, or --out another name")
+        if not self.out.parent.is_dir():
+            raise FileNotFoundError(f"no folder {str(self.out.parent)!r} to write {self.out.name} to")
         print_limits(limits, self.source)
         limits.to_yaml(self.out)
         Console().print(f'wrote [bold]{self.out}[/]; in Python: RateLimits.from_yaml("{self.out}")')
@@ -60,21 +67,32 @@ class Limits:
         from slewrl.limits import RateLimits
 
         path = Path(self.source)
-        if not path.exists() and ":" in self.source:
-            limits = RateLimits.preset(*self.source.split(":", 1))
-            return limits.select(self.joints) if self.joints else limits
-        if not path.exists():
+        if not path.exists() and ":" not in self.source:
             raise FileNotFoundError(f"no file {self.source!r} (and no TASK:PRESET of that name, e.g. H1:paper)")
-        is_urdf = path.suffix not in (".yaml", ".yml")
-        if not is_urdf and "joints:" in path.read_text(encoding="utf-8"):
-            limits = RateLimits.from_yaml(path)
+        is_yaml = path.suffix in (".yaml", ".yml")
+        if not path.exists() or (is_yaml and "joints:" in path.read_text(encoding="utf-8")):
+            if self.dt is not None or self.safety != 1 or self.bounds or self.urdf:
+                raise ValueError(
+                    f"--dt, --safety, --bounds and --urdf are for a datasheet; {self.source} has its limits"
+                )
+            limits = RateLimits.from_yaml(path) if path.exists() else RateLimits.preset(*self.source.split(":", 1))
         elif self.dt is None:
             raise ValueError("--dt is missing: the control period in seconds, e.g. --dt 0.02 for 50 Hz")
-        elif is_urdf:
-            return RateLimits.from_urdf(path, self.dt, self.safety, self.joints or None)
-        else:
+        elif is_yaml:
             limits = RateLimits.from_joint_limits_yaml(path, self.dt, self.safety, self.urdf)
+        else:
+            return RateLimits.from_urdf(path, self.dt, self.safety, self.joints or None, self._bounds())
         return limits.select(self.joints) if self.joints else limits
+
+    def _bounds(self) -> dict[str, tuple[str, str]]:
+        parsed = {}
+        for text in self.bounds:
+            name, _, pair = text.partition("=")
+            low, _, high = pair.partition(",")
+            if not (name and low and high):
+                raise ValueError(f"--bounds is {text!r}, expected NAME=LOW,HIGH such as wheel=-100,100")
+            parsed[name] = (low, high)
+        return parsed
 
 
 @dataclass(frozen=True)
@@ -90,6 +108,8 @@ class Demo:
         """Run the demo; the exit code is 1 if a hard layer broke a limit."""
         from slewrl import demo
 
+        if self.cases < 1:
+            raise ValueError(f"--cases is {self.cases}, expected at least 1")
         return int(demo.run(self.out, self.cases) > 0)
 
 
@@ -97,7 +117,7 @@ def print_limits(limits: "RateLimits", title: str) -> None:
     """The per-joint table, kappa and the volume ratio."""
     from slewrl import theory
 
-    legend = "speed per second, delta per control step, its share of the range"
+    legend = "speed: the most allowed, delta / dt; share: delta as a share of the range low to high"
     table = Table(title=f"{title}: {limits.dim} joints, {limits.units}", caption=legend, box=SIMPLE_HEAD)
     table.title_justify = table.caption_justify = "left"
     for column in ("joint", "group", "speed", "delta", "low", "high", "share"):
@@ -111,15 +131,24 @@ def print_limits(limits: "RateLimits", title: str) -> None:
         table.add_row(name, limits.groups[i], speed, delta, f"{low:.4g}", f"{high:.4g}", share)
     console = Console()
     console.print(table)
-    widest, tightest = limits.delta.argmax(), limits.delta.argmin()
+    widest, tightest = (limits.names[i] for i in (limits.delta.argmax(), limits.delta.argmin()))
+    pair = "all joints alike" if limits.kappa == 1 else f"{widest} against {tightest}"
     console.print(
-        f"kappa = {limits.kappa:.3g} ({limits.names[widest]} against {limits.names[tightest]}); "
+        f"kappa = {limits.kappa:.3g} ({pair}); "
         f"the box F_t holds {theory.volume_ratio(limits):.3g} times the volume of the ball SRad is confined to"
     )
+    idle = [name for name, wide in zip(limits.names, limits.delta >= limits.high - limits.low, strict=True) if wide]
+    if idle:
+        console.print(
+            f"[yellow]never binding: {', '.join(idle)} can cross the whole range in one step; is dt right?[/]"
+        )
 
 
 def main() -> None:
     """Entry point of ``slewrl``."""
+    if sys.argv[1:] == ["--version"]:
+        print(__version__)
+        raise SystemExit(0)
     command: Limits | Demo = tyro.cli(Limits | Demo, prog="slewrl", description=HELP)
     try:
         raise SystemExit(command.run())

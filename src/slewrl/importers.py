@@ -52,7 +52,7 @@ def from_urdf(
     for name, (low, high) in (bounds or {}).items():
         if name in chosen:
             chosen[name] = chosen[name]._replace(low=low, high=high)
-    return _limits(chosen, dt, safety, f"{path}: joint", "bounds={name: (low, high)}")
+    return _limits(chosen, dt, safety, f"{path}: joint", "bounds={name: (low, high)} (--bounds name=low,high)")
 
 
 def _read_urdf(path: str | Path) -> dict[str, _Joint]:
@@ -101,7 +101,7 @@ def from_joint_limits_yaml(
         low, high = (_switched(row, "has_position_limits", f"{end}_position", where) for end in ("min", "max"))
         velocity = _switched(row, "has_velocity_limits", "max_velocity", where)
         found[name] = _Joint(velocity or known.velocity, low or known.low, high or known.high, known.unit)
-    return _limits(found, dt, safety, f"{path}: joint", "urdf=PATH")
+    return _limits(found, dt, safety, f"{path}: joint", "urdf=PATH (--urdf PATH)")
 
 
 def _joint_limits_tables(node: Any) -> Iterator[dict[str, Any]]:
@@ -181,7 +181,10 @@ def to_yaml(limits: RateLimits, path: str | Path) -> None:
     text = yaml.safe_dump(
         {"units": limits.units, "dt": limits.dt, "joints": joints}, sort_keys=False, default_flow_style=None, width=120
     )
-    header = "# slewrl rate limits. delta: largest change per control step; low, high: action range; dt in seconds.\n"
+    header = (
+        "# slewrl rate limits. delta: largest change per control step; low, high: action range; dt in seconds.\n"
+        "# Numbers are rounded inward, so a digit may differ in the last place from the datasheet.\n"
+    )
     Path(path).write_text(header + text, encoding="utf-8")
 
 

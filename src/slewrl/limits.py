@@ -111,7 +111,7 @@ class RateLimits:
         prev: Tensor | NDArray[Any] | Sequence[float],
         check: bool = True,
         *,
-        delta: Tensor | NDArray[Any] | Sequence[float] | None = None,
+        delta: Tensor | NDArray[Any] | Sequence[float] | Mapping[str, float] | None = None,
         edges: Edges = "guard",
     ) -> FeasibleBox:
         """F_t, the set of actions allowed after ``prev``.
@@ -120,8 +120,8 @@ class RateLimits:
             prev: the action last handed to the environment, in the very dtype it was handed over in, (..., d).
             check: raise on a ``prev`` that is NaN or outside the range. Reading the values synchronises with a
                 GPU, so training passes False; a prev outside the range may then only come back towards it.
-            delta: limits of this step, (..., d), for a hot motor or a sagging battery. They can only tighten
-                the limits of this object, never widen them.
+            delta: limits of this step, for a hot motor or a sagging battery: (..., d), or ``{joint: value}`` for
+                some joints. They can only tighten the limits of this object, never widen them; 0 holds a joint.
             edges: "guard" gives up about one ulp of the range per edge and needs no special instruction, so it
                 exports anywhere; "tight" reaches every feasible float.
 
@@ -131,8 +131,7 @@ class RateLimits:
         last = self._as_prev(prev)
         limits = self.rounded(last.dtype, last.device, edges)
         if delta is not None:
-            now = delta if isinstance(delta, Tensor) else torch.as_tensor(np.asarray(delta))
-            limits = self._tightened(limits, now.to(last.device), edges == "tight", check)
+            limits = self._tightened(limits, self._as_delta(delta).to(last.device), edges == "tight", check)
         if check:
             self._check_prev(last)
         if limits.working.up.ndim > 1:  # one prev under many limits
@@ -173,10 +172,24 @@ class RateLimits:
                 self._rounded[dtype, edges, "cpu"] = self._why_not(limits.working, dtype) or limits
 
     def outside(self, action: NDArray[Any], prev: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which joints of ``action`` (..., d) left F_t(prev), decided exactly, without torch; NaN counts."""
+        """Which joints of ``action`` (..., d) left F_t(prev), decided exactly, without torch; NaN counts.
+
+        For limits of one step (``box(prev, delta=...)``) ask that box: ``~box.contains(action)``.
+        """
         action, prev = np.asarray(action, dtype=np.float64), np.asarray(prev, dtype=np.float64)
+        for label, array in (("action", action), ("prev", prev)):
+            if array.ndim == 0 or array.shape[-1] != self.dim:
+                raise ValueError(f"{label} has shape {array.shape}, expected (..., {self.dim}): one entry per joint")
         result: NDArray[np.bool_] = boxmath.outside(action, prev, self.down, self.up, self.low, self.high)
         return result
+
+    def clamp(self, position: Tensor) -> Tensor:
+        """The nearest action within the range, in the same dtype: what to start from after a reset.
+
+        A pose on a joint's stop, cast to float32, may lie an ulp beyond it, and ``box`` would refuse it as prev.
+        """
+        working = self.rounded(position.dtype, position.device).working
+        return torch.clamp(self._as_prev(position), working.low, working.high)
 
     def select(self, joints: Iterable[str]) -> "RateLimits":
         """The same limits for some joints, in the order given."""
@@ -285,6 +298,15 @@ class RateLimits:
             raise ValueError(f"prev has shape {tuple(prev.shape)}, expected (..., {self.dim}): one entry per joint")
         return prev
 
+    def _as_delta(self, value: Tensor | NDArray[Any] | Sequence[float] | Mapping[str, float]) -> Tensor:
+        if isinstance(value, Mapping):
+            unknown = [name for name in value if name not in self.names]
+            if unknown:
+                raise KeyError(f"delta names an unknown joint {unknown[0]!r}; known joints: {', '.join(self.names)}")
+            own = self.delta.reshape(-1, self.dim).max(0)
+            value = [value.get(name, float(own[i])) for i, name in enumerate(self.names)]
+        return value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value, dtype=np.float64))
+
     def _check_prev(self, prev: Tensor) -> None:
         low, high = (torch.from_numpy(a.copy()).to(prev.device) for a in (self.low, self.high))
         wide = prev.detach().double()
@@ -294,7 +316,7 @@ class RateLimits:
             i = where[-1]
             raise ValueError(
                 f"prev of {self.names[i]!r} is {prev[where].item()!r} (index {where}), expected a number in "
-                f"[{self.low[i]}, {self.high[i]}]"
+                f"[{self.low[i]}, {self.high[i]}]; after a reset, start from limits.clamp(pose)"
             )
 
     def _why_not(self, working: LimitTensors, dtype: torch.dtype) -> str:
@@ -321,12 +343,12 @@ class RateLimits:
             raise ValueError(f"delta has shape {tuple(delta.shape)}, expected (..., {self.dim}): one entry per joint")
         made = tighten(limits, delta.detach(), tight)
         if check:
-            fine = torch.minimum(made.working.up, made.working.down) > 0
-            bad = (~((delta > 0) & delta.isfinite() & fine)).nonzero()
+            fine = (torch.minimum(made.working.up, made.working.down) > 0) | (delta == 0)
+            bad = (~((delta >= 0) & delta.isfinite() & fine)).nonzero()
             if len(bad):
                 where = tuple(bad[0].tolist())
                 raise ValueError(
                     f"delta of {self.names[where[-1]]!r} is {delta[where].item()!r} (index {where}), expected a "
-                    f"positive finite rate per control step that {limits.working.low.dtype} can resolve"
+                    f"positive finite rate per control step that {limits.working.low.dtype} can resolve, or 0 to hold"
                 )
         return made

@@ -81,7 +81,10 @@ def _parse(label: str, value: Any, is_lower: bool, joints: tuple[str, ...]) -> N
     if raw.ndim == 0:
         raw = np.broadcast_to(raw, (len(joints),))
     if raw.shape[-1] != len(joints):
-        raise ValueError(f"{label} has {raw.shape[-1]} entries, expected {len(joints)}: one for each of {joints}")
+        raise ValueError(
+            f"{label} has {raw.shape[-1]} entries where there are {len(joints)} joints ({', '.join(joints)}): "
+            f"delta, low, high and names must agree, or be one number for all"
+        )
     if raw.dtype.kind == "b":
         raise ValueError(f"{label} is {value!r}, expected numbers, not truth values")
     if raw.dtype.kind == "f" and raw.dtype.itemsize <= 8:
@@ -96,8 +99,9 @@ def _parse(label: str, value: Any, is_lower: bool, joints: tuple[str, ...]) -> N
 
 def _inward(label: str, value: Any, is_lower: bool, joint: str) -> float:
     rounded = boxmath.round_up if is_lower else boxmath.round_down
+    value = value.item() if isinstance(value, np.generic) else value
     try:
-        return rounded(value.item() if isinstance(value, np.generic) else value)
+        return rounded(value)
     except (ValueError, TypeError, OverflowError):
         # A word Fraction cannot read, including "nan" and "inf", or a number beyond float64.
         raise ValueError(f"{label} of {joint!r} is {value!r}, expected a finite number") from None

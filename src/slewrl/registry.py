@@ -44,6 +44,10 @@ class Registry(Mapping[str, Any]):
         """How many short names there are."""
         return len(self._entries)
 
+    def __repr__(self) -> str:
+        """The names, since that is what a person prints it for."""
+        return f"{self.kind}s: {', '.join(self)}"
+
     def _unknown(self, name: str) -> str:
         close = get_close_matches(name, self._entries, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""

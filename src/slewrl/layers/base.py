@@ -35,7 +35,7 @@ class Action(NamedTuple):
 
 @dataclass(frozen=True)
 class ActionLayer(ABC):
-    """Base of every layer. Stateless and immutable, so it compiles, vmaps and exports.
+    """Base of every layer. A stateless, immutable callable (not an nn.Module: it has no parameters).
 
     Args:
         density: units of ``log_det``. "normalized": the density of v in [-1, 1]^d, finite everywhere, target
@@ -67,12 +67,21 @@ class ActionLayer(ABC):
             box: F_t from ``RateLimits.box(prev)``; its batch shape broadcasts against the latent's.
 
         Raises:
+            TypeError: the latent is not a tensor, or the box not ``limits.box(prev)``.
             ValueError: the latent has not one entry per joint.
         """
+        if not isinstance(box, FeasibleBox) or not isinstance(latent, Tensor):
+            got = f"{type(latent).__name__}, {type(box).__name__}"  # type: ignore[unreachable]
+            raise TypeError(f"a layer takes a latent tensor and limits.box(prev), got ({got})")
         wide = widen(box)
         latent = spread(latent, box)
         u = finite_latent(latent, wide)
         v, log_det = self.squash(u)
+        if log_det.shape != u.shape[:-1]:
+            raise ValueError(
+                f"{type(self).__name__}.squash gives a log_det of shape {tuple(log_det.shape)}, expected "
+                f"{tuple(u.shape[:-1])}: summed over joints"
+            )
         command = self.placement.command(v, wide)
         if self.density != "normalized":
             log_det = log_det + self.placement.log_scale(v, wide)
@@ -112,7 +121,7 @@ class ActionLayer(ABC):
     @staticmethod
     @abstractmethod
     def squash(u: Tensor) -> tuple[Tensor, Tensor]:
-        """u (..., d) to (v, log |det dv/du|): one of `squash.py`."""
+        """u (..., d) to v (..., d) and log |det dv/du| (...), summed over joints: one of `squash.py`."""
 
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
         """The command moved into F_t. Here: a map that reaches the edges only, so the move is sub-ulp."""

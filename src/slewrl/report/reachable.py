@@ -26,7 +26,7 @@ COLOURS = {
     "interval_tanh": "#BCBD22",
     "interval_srad": "#7F3C8D",
     "truncnorm": "#11A579",
-    "none": "#7F7F7F",
+    "none": "#444444",
 }
 COLUMNS = 5
 
@@ -71,7 +71,7 @@ def _panel(axis: Any, points: NDArray[Any], low: NDArray[Any], high: NDArray[Any
     slack = 1e-3 * (high - low)
     outside = ((points < low - slack) | (points > high + slack)).any(1)
     axis.scatter(*points[~outside].T, s=4, color=colour, alpha=0.4, linewidths=0, rasterized=True, zorder=3)
-    axis.scatter(*points[outside].T, s=3, color="#BBBBBB", alpha=0.6, linewidths=0, rasterized=True, zorder=3)
+    axis.scatter(*points[outside].T, s=3, color="#E8A0A0", alpha=0.8, linewidths=0, rasterized=True, zorder=3)
     axis.add_patch(Rectangle((low[0], low[1]), *(high - low), fill=False, edgecolor="black", linewidth=1.0, zorder=2))
     axis.plot(0, 0, marker="+", color="black", markersize=9, zorder=4)
     span = high - low
@@ -87,7 +87,7 @@ def _legend(axis: Any) -> None:
         "rectangle: F$_t$, the actions allowed next",
         "+ : the previous action",
         "colour: executed actions, latents $u\\sim N(0, 2^2)$",
-        "grey: actions outside F$_t$",
+        "pale red: actions outside F$_t$",
         "%: share of F$_t$ reachable by any latent",
     ]
     for i, line in enumerate(lines):
