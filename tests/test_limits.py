@@ -158,6 +158,19 @@ def test_limits_of_the_step_tighten_and_never_widen():
         limits.box(prev, delta={"hip": 0.1})
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_rates_of_the_step_are_guarded_whichever_way_they_round(dtype):
+    """working + half gap <= delta, in rationals: what Theorem 2 asks of a guarded rate."""
+    limits = RateLimits([1.0, 1.0], low=[-1.0, -3.0], high=[1.0, 2.0])
+    delta = torch.from_numpy(np.random.default_rng(0).uniform(0.05, 0.9, (500, 2)))
+    box = limits.box(torch.zeros(2, dtype=dtype), delta=delta)
+    half_gap = limits.rounded(dtype).half_gap
+    for row, made in zip(delta.tolist(), box.working.up.double().tolist(), strict=True):
+        for i in range(2):
+            assert Fraction(made[i]) + Fraction(half_gap[i].item()) <= Fraction(row[i])
+            assert made[i] >= row[i] - 3 * half_gap[i].item() - 8 * torch.finfo(dtype).eps * row[i]
+
+
 @pytest.mark.parametrize("name", [n for n in LAYERS if n != "none"])
 @pytest.mark.parametrize("edges", ["guard", "tight"])
 def test_a_bad_delta_of_the_step_holds_the_joint(name, edges):
