@@ -1,0 +1,5 @@
+"""Learning agents by name: one self-contained file each, config dataclass first."""
+
+from slewrl.registry import Registry
+
+AGENTS = Registry("agent", {"sac": "slewrl.agents.sac:SAC", "td3": "slewrl.agents.td3:TD3"})

@@ -1,0 +1,1 @@
+"""Environments: the augmented observation, tasks with their limits, exact state for resuming."""

@@ -1,0 +1,46 @@
+"""What a trajectory of executed actions says: utilisation and exact violations. Pure functions of arrays.
+
+Every formula is in docs/metrics.md.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slewrl.limits import RateLimits
+
+
+@dataclass(frozen=True)
+class RateUse:
+    """How one stretch of actions used its rate limits."""
+
+    steps: int
+    """Increments counted."""
+    violations: int
+    """Joint increments outside F_t, decided exactly."""
+    utilisation: float
+    """Ratio of sums: sum |da| / sum delta over joints, averaged over steps; in [0, 1]."""
+    utilisation_mean: float
+    """Mean over steps and joints of |da_i| / delta_i."""
+    per_joint: NDArray[np.float64]
+    """Mean over steps of |da_i| / delta_i, shape (d,)."""
+
+
+def rate_use(actions: NDArray[np.floating], limits: RateLimits) -> RateUse:
+    """Of a chain of actions (T + 1, d): the reset action, then what was handed to the environment at each step."""
+    steps = len(actions) - 1
+    if steps < 1:
+        return RateUse(0, 0, 0.0, 0.0, np.zeros(limits.dim))
+    violations = int(limits.outside(actions[1:], actions[:-1]).sum())
+    increments = np.diff(actions.astype(np.float64), axis=0)
+    allowed = np.where(increments >= 0, limits.up, limits.down)
+    ratios = np.abs(increments) / allowed
+    ratio_of_sums = float((np.abs(increments).sum(-1) / allowed.sum(-1)).mean())
+    return RateUse(steps, violations, ratio_of_sums, float(ratios.mean()), ratios.mean(0))
+
+
+def return_cv(returns: NDArray[np.floating]) -> float:
+    """Coefficient of variation of returns in percent, 100 std / |mean| (the paper's CV); inf at mean 0."""
+    mean = abs(float(np.mean(returns)))
+    return 100 * float(np.std(returns)) / mean if mean else float("inf")

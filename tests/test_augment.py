@@ -1,0 +1,113 @@
+"""The augmented environment: Gymnasium's own checker, the chain of actions, the metrics by hand, the refusals."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium.utils.env_checker import check_env
+
+from slewrl import RateLimits, make_layer
+from slewrl.augmented import previous_action
+from slewrl.envs.augment import Augment
+from slewrl.metrics import rate_use, return_cv
+from slewrl.presets import PRESETS
+
+MUJOCO = ["HalfCheetah-v5", "Hopper-v5", "Ant-v5", "Humanoid-v5"]
+
+
+def make(task="HalfCheetah-v5", preset="tight", **options):
+    return Augment(gym.make(task), RateLimits.preset(task, preset), **options)
+
+
+@pytest.mark.parametrize("task", MUJOCO)
+@pytest.mark.filterwarnings("ignore:.*A Box observation space m.*:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version.*:UserWarning")
+def test_gymnasiums_checker_passes(task):
+    check_env(make(task), skip_render_check=True)
+
+
+@pytest.mark.parametrize("task", MUJOCO)
+def test_presets_name_the_models_own_joints(task):
+    model = gym.make(task).unwrapped.model
+    joints = [model.joint(model.actuator_trnid[i, 0]).name.removesuffix("_joint") for i in range(model.nu)]
+    for name in PRESETS[task]:
+        limits = RateLimits.preset(task, name)
+        assert list(limits.names) == joints
+        assert (
+            np.allclose(limits.low, model.actuator_ctrlrange[:, 0])
+            and limits.high.max() <= model.actuator_ctrlrange.max()
+        )
+
+
+def test_the_last_entries_are_the_action_last_executed():
+    env = make(reset_action=np.full(6, 0.25))
+    observation, _ = env.reset(seed=0)
+    assert observation.dtype == np.float32 and observation.shape == (23,)
+    assert previous_action(observation, 6).tolist() == [0.25] * 6
+    action = np.float32([0.3, 0.2, 0.1, -0.1, 0.0, 0.7])
+    observation, *_ = env.step(action)
+    assert np.array_equal(previous_action(observation, 6), action)
+    action += 1  # the caller's buffer is the caller's
+    assert np.array_equal(env.chain[-1], previous_action(observation, 6))
+    assert np.array_equal(previous_action(env.reset()[0], 6), env.reset_action)
+
+
+def test_a_limited_policy_is_seen_to_be_limited_and_a_clip_by_hand_is_not():
+    """A thousand real steps, saturated: exact violations counted at env.step."""
+    for layer, broken in (("ddsrad", False), (None, True)):
+        env, generator = make(), torch.Generator().manual_seed(0)
+        observation, _ = env.reset(seed=0)
+        for _ in range(1000):
+            prev = torch.from_numpy(previous_action(observation, 6))
+            u = 1e5 * torch.randn(6, generator=generator)
+            if layer:
+                action = make_layer(layer).execute(u, env.limits.box(prev)).numpy()
+            else:
+                delta = np.float32(env.limits.delta)
+                action = np.clip(np.clip(u.numpy(), prev.numpy() - delta, prev.numpy() + delta), -1, 1)
+            observation, _, _, truncated, info = env.step(action)
+        assert truncated and (info["rate_use"].violations > 0) == broken
+
+
+def test_metrics_by_hand():
+    limits = RateLimits(up=[0.2, 0.5], down=[0.4, 0.5], low=-1.0, high=1.0)
+    use = rate_use(np.array([[0.0, 0.0], [0.1, 0.5], [-0.1, 0.25]]), limits)
+    # Steps (+.1, +.5) of (.2, .5) allowed, then (-.2, -.25) of (.4, .5).
+    assert use.steps == 2 and use.violations == 0
+    assert use.per_joint.tolist() == pytest.approx([0.5, 0.75])
+    assert use.utilisation_mean == pytest.approx(0.625)
+    assert use.utilisation == pytest.approx((0.6 / 0.7 + 0.45 / 0.9) / 2)
+    assert rate_use(np.array([[0.0, 0.0], [0.3, 0.0]]), limits).violations == 1
+    assert rate_use(np.zeros((1, 2)), limits).steps == 0
+    assert return_cv(np.array([90.0, 110.0])) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(
+    ("task", "limits", "message"),
+    [
+        (
+            "CartPole-v1",
+            RateLimits(0.2, low=-1, high=1),
+            r"CartPole-v1: action space is Discrete\(2\), expected a flat Box",
+        ),
+        ("HalfCheetah-v5", RateLimits([0.2] * 5, low=-1, high=1), "6 actions, but limits for 5: "),
+        ("HalfCheetah-v5", RateLimits([0.2] * 6, low=-2, high=1), r"'joint0' range over \[-2.0, 1.0\], beyond"),
+    ],
+)
+def test_spaces_that_do_not_fit_are_refused(task, limits, message):
+    with pytest.raises(ValueError, match=message):
+        Augment(gym.make(task), limits)
+
+
+def test_an_unbounded_action_space_is_refused():
+    env = gym.make("HalfCheetah-v5")
+    env.action_space = gym.spaces.Box(-np.inf, np.inf, (6,), np.float32)
+    with pytest.raises(ValueError, match="is unbounded, expected finite bounds"):
+        Augment(env, RateLimits.preset("HalfCheetah-v5", "tight"))
+
+
+def test_a_reset_action_must_be_possible():
+    with pytest.raises(ValueError, match=r"reset_action has shape \(2,\), expected \(6,\)"):
+        make(reset_action=np.zeros(2))
+    with pytest.raises(ValueError, match="lies outside the range"):
+        make(reset_action=np.full(6, 1.5))
