@@ -104,3 +104,24 @@ def test_a_limit_that_never_binds_is_pointed_out(slewrl):
 def test_small_things(slewrl):
     assert slewrl("--version").stdout.strip() == __version__
     assert slewrl("demo", "--cases", "0").stderr.startswith("error: --cases is 0")
+
+
+def test_train_evaluate_and_refuse(slewrl, tmp_path):
+    options = ("--task", "Pendulum-v1", "--steps", "1000", "--learning-starts", "990", "--out", "run")
+    first = slewrl("train", *options)
+    assert first.returncode == 0 and "finished" in first.stdout and "violations 0" in first.stdout
+    shown = slewrl("evaluate", "run", "--episodes", "2")
+    assert shown.returncode == 0 and "return_mean" in shown.stdout and "step 1,000, 2 episodes" in shown.stdout
+    assert "already holds a run: resume it" in slewrl("train", *options).stderr
+    assert slewrl("train", "--resume", "run").returncode == 0  # finished already
+    for arguments, message in (
+        (["--task", "CartPole-v1"], "error: no presets for 'CartPole-v1'"),
+        (["--task", "Nothing-v9"], "error: task 'Nothing-v9'"),
+        (["--task", "Pendulum-v1", "--layer", "ddsrat"], "Did you mean 'ddsrad'"),
+        (["--task", "Pendulum-v1", "--agent", "ppo"], "unknown agent 'ppo'"),
+        (["--resume", "nowhere"], "error: nowhere holds no run"),
+        ([], "error: --task is missing"),
+    ):
+        refused = slewrl("train", *arguments)
+        assert refused.returncode == 2 and message in refused.stderr, refused.stderr
+    assert not (tmp_path / "runs").exists()

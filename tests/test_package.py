@@ -48,9 +48,10 @@ ORDER = [
     ["box", "reading"],
     ["limits"],
     ["importers", "presets", "theory"],
-    ["layers"],
-    ["audit", "report"],
-    ["demo"],
+    ["layers", "metrics", "augmented", "nets", "replay"],
+    ["audit", "report", "agents", "envs", "checkpoint", "runs"],
+    ["evaluate"],
+    ["train", "demo"],
     ["cli"],
 ]
 
@@ -104,6 +105,14 @@ def test_public_api_is_documented_and_annotated():
             for parameter in signature.parameters.values():
                 assert parameter.name in ("self", "cls") or parameter.annotation is not parameter.empty, label
     assert seen > 60
+
+
+def test_agents_and_environments_do_not_know_each_other():
+    for folder, other in (("agents", "slewrl.envs"), ("envs", "slewrl.agents"), ("envs", "slewrl.layers")):
+        for path in (SRC / folder).rglob("*.py"):
+            assert other not in path.read_text(), f"{path.name} mentions {other}"
+    for path in (SRC / "agents").glob("[!_]*.py"):  # layer x backbone composes: no agent names a layer
+        assert not any(f'"{name}"' in path.read_text() for name in slewrl.LAYERS)
 
 
 def test_nothing_is_unpickled():

@@ -1,25 +1,30 @@
 """The command line. Every option's help is the docstring of its field; torch is imported only to run a command."""
 
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tyro
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
 from slewrl import __version__
 
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
+    from slewrl.runs import RunFolder
 
 HELP = """Reinforcement learning under hard actuator rate limits: |a_t - a_{t-1}| <= delta, every joint, every step.
 
 Where to start:
   slewrl demo                                            see the guarantee hold, in half a minute
   slewrl limits robot.urdf --dt 0.02 --safety 0.9        from a robot's datasheet to limits.yaml
+  slewrl train --task HalfCheetah-v5 --steps 60000       train under the paper's tight limits; --help for the rest
+  slewrl evaluate runs/NAME                              what a trained policy comes to
   slewrl limits H1:paper --out h1.yaml                   the same for a built-in set of limits
   slewrl --version
 
@@ -96,6 +101,122 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Train:
+    """Train a policy under rate limits, or go on with a run that was stopped.
+
+    slewrl train --task HalfCheetah-v5 --limits tight --layer ddsrad --agent sac --seed 12345 --steps 60000 --out runs/x
+    """
+
+    task: str = ""
+    """A Gymnasium id with a Box action, e.g. HalfCheetah-v5."""
+    limits: str = "tight"
+    """A preset of the task, or a limits.yaml."""
+    layer: str = "ddsrad"
+    """The action layer: ddsrad, interval_tanh, boxpro, ... (docs/layers.md), or package.module:Class."""
+    agent: str = "sac"
+    """sac or td3."""
+    seed: int = 12345
+    """Of everything random: the same seed gives the same run, to the byte."""
+    steps: int = 1_000_000
+    """Environment steps."""
+    density: str = "normalized"
+    """Units of SAC's entropy: normalized, action_scaled, or action (the paper's)."""
+    learning_starts: int = 10_000
+    """Steps of uniform actions, within the limits, before learning."""
+    paper_mode: bool = False
+    """The paper's choices where ours differ: entropy in action units with target -d, and a tanh on the actor's mean."""
+    out: Path | None = None
+    """Folder of the run (default: runs/ and a name made of the above)."""
+    resume: Path | None = None
+    """Go on with the run in this folder; every other option is taken from it."""
+
+    def run(self) -> int:
+        """Train to the end, with a progress line; Ctrl-C checkpoints first."""
+        from slewrl.runs import RunFolder
+        from slewrl.train import train
+
+        folder = RunFolder(self.resume) if self.resume else self._begin()
+        spec = folder.spec()
+        console = Console()
+        console.print(
+            f"[bold]{folder.path}[/]: {spec.task} {spec.limits}, {spec.agent} with {spec.layer}, {spec.steps:,} steps"
+        )
+        columns = ("{task.completed:>9,} steps", "{task.fields[rate]:>4.0f}/s", "return {task.fields[score]:>7.0f}")
+        columns += ("evaluation {task.fields[evaluation]:>7.0f}", "use {task.fields[use]:.0%}")
+        columns += ("violations {task.fields[violations]}",)
+        start: Any = {"rate": 0.0, "score": 0.0, "evaluation": 0.0, "use": 0.0, "violations": 0}
+        with Progress(BarColumn(20), *columns, TimeRemainingColumn(), console=console) as progress:
+            line = progress.add_task("", total=spec.steps, **start)
+
+            def report(row: dict[str, Any]) -> None:
+                if "message" in row:
+                    console.print(f"[yellow]{row['message']}[/]")
+                elif "evaluation" in row:
+                    progress.update(line, evaluation=row["evaluation"])
+                else:
+                    fields = {"score": row["return"], "use": row["utilisation"]}  # NaN before the first episode ends
+                    shown: Any = {key: 0.0 if math.isnan(value) else value for key, value in fields.items()}
+                    progress.update(
+                        line, completed=row["step"], rate=row["rate"], violations=row["violations"], **shown
+                    )
+
+            finished = train(spec, folder, report)
+        console.print("finished" if finished else f"stopped; go on with: slewrl train --resume {folder.path}")
+        return 0 if finished else 130
+
+    def _begin(self) -> "RunFolder":
+        from slewrl.runs import RunFolder, RunSpec
+        from slewrl.train import check_spec
+
+        if not self.task:
+            raise ValueError("--task is missing, e.g. --task HalfCheetah-v5 (or --resume RUN)")
+        options = {"mean_bound": "tanh"} if self.paper_mode and self.agent == "sac" else {}
+        spec = RunSpec(
+            self.task, self.limits, self.layer, self.agent, self.seed, self.steps,
+            density="action" if self.paper_mode else self.density,
+            learning_starts=self.learning_starts, agent_options=options,
+        )  # fmt: skip
+        check_spec(spec)
+        folder = RunFolder(self.out or Path("runs") / spec.key)
+        folder.create(spec)
+        return folder
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Run a trained policy without exploration and print what it came to."""
+
+    run_folder: tyro.conf.Positional[Path]
+    """The folder of a run."""
+    episodes: int = 20
+    """How many, each from a seed of its own."""
+
+    def run(self) -> int:
+        """Print return, utilisation and exact violations."""
+        from slewrl import checkpoint
+        from slewrl.evaluate import evaluate
+        from slewrl.runs import RunFolder
+        from slewrl.train import EVALUATION_SEED, Trainer
+
+        folder = RunFolder(self.run_folder)
+        trainer = Trainer(folder.spec(), folder)
+        state, complaints = checkpoint.load_newest(folder.checkpoints)
+        trainer.agent.load_state_dict(state["agent"])
+        result = evaluate(
+            lambda x: trainer.agent.act(x, explore=False), trainer.evaluation_env, self.episodes, EVALUATION_SEED
+        )
+        table = Table(title=f"{folder.path}, step {state['step']:,}, {self.episodes} episodes", box=SIMPLE_HEAD)
+        for column in ("", "value"):
+            table.add_column(column, justify="right" if column else "left")
+        for name, value in result.row().items():
+            table.add_row(name, f"{value:,.4g}")
+        for message in complaints:
+            Console().print(f"[yellow]{message}[/]")
+        Console().print(table)
+        return 0
+
+
+@dataclass(frozen=True)
 class Demo:
     """Draw what every layer can reach, then try to break every one of them a million times."""
 
@@ -149,10 +270,12 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(__version__)
         raise SystemExit(0)
-    command: Limits | Demo = tyro.cli(Limits | Demo, prog="slewrl", description=HELP)
+    command: Limits | Train | Evaluate | Demo = tyro.cli(
+        Limits | Train | Evaluate | Demo, prog="slewrl", description=HELP
+    )
     try:
         raise SystemExit(command.run())
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, OSError, FloatingPointError) as error:
         # KeyError quotes its message; a person should not see that.
         print(f"error: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
         raise SystemExit(2) from None

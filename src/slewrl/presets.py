@@ -108,6 +108,15 @@ PRESETS: dict[str, dict[str, Callable[[], RateLimits]]] = {
         "wide": lambda: _hopper(["1"] * 3),
         "tight": lambda: _hopper(["0.2", "0.5", "0.5"]),
     },
+    # Quick tasks of ours, for tests and the demo.
+    "Pendulum-v1": {
+        "wide": lambda: _torque(["pivot"], ["pivot"], ["4"], "2"),
+        "tight": lambda: _torque(["pivot"], ["pivot"], ["0.4"], "2"),
+    },
+    "Reacher-v5": {
+        "wide": lambda: _torque(["joint0", "joint1"], ["shoulder", "elbow"], ["2", "2"], "1"),
+        "tight": lambda: _torque(["joint0", "joint1"], ["shoulder", "elbow"], ["0.1", "0.25"], "1"),
+    },
     "H1": {"paper": lambda: _robot(H1)},
     "G1": {"paper": lambda: _g1(hip_roll="0.10"), "paper_table": lambda: _g1(hip_roll="0.40")},
 }

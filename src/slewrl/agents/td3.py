@@ -1,0 +1,153 @@
+"""TD3 under rate limits (Fujimoto et al. 2018): a deterministic latent, noise on the latent, never outside the box.
+
+As in `sac.py`, the limits enter through the layer alone: exploration and target smoothing perturb the latent, and the
+layer maps what comes of it into F_t.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slewrl.augmented import previous_action
+from slewrl.layers.base import Action, ActionLayer
+from slewrl.limits import RateLimits
+from slewrl.nets import Adam, Ensemble
+from slewrl.replay import Batch
+
+
+@dataclass(frozen=True)
+class TD3Config:
+    """The paper's Table hyperparams_full; what it leaves open is marked ours."""
+
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of actor and critics."""
+    learning_rate: float = 3e-4
+    """Of Adam, for actor and critics."""
+    max_grad_norm: float = 1.0
+    """Gradients of actor and critics are clipped to this norm."""
+    discount: float = 0.99
+    """gamma."""
+    target_rate: float = 0.005
+    """tau of the target networks."""
+    exploration_noise: float = 1.0
+    """Standard deviation of the noise on the latent while collecting; ours. Increments add up to a random walk, so a
+    small one hardly explores."""
+    target_noise: float = 0.2
+    """Standard deviation of the noise on the target actor's latent; TD3's."""
+    target_noise_clip: float = 0.5
+    """That noise is clipped to this; TD3's."""
+    policy_delay: int = 2
+    """Critic updates per update of the actor and the targets; TD3's."""
+
+
+class TD3:
+    """See the module; the arguments are those of SAC."""
+
+    def __init__(
+        self, config: TD3Config, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int
+    ) -> None:
+        self.config, self.limits, self.layer, self.joints = config, limits, layer, limits.dim
+        self.generator = torch.Generator().manual_seed(seed)
+        n, d = observation_size, self.joints
+        self.actor = Ensemble(1, (n, *config.hidden, d), self.generator)
+        self.critics = Ensemble(2, (n + d, *config.hidden, 1), self.generator)
+        self.target_actor = Ensemble(1, (n, *config.hidden, d), self.generator)
+        self.target_critics = Ensemble(2, (n + d, *config.hidden, 1), self.generator)
+        self.target_actor.flat.copy_(self.actor.flat)
+        self.target_critics.flat.copy_(self.critics.flat)
+        self.actor_step = Adam(self.actor, config.learning_rate, config.max_grad_norm)
+        self.critic_step = Adam(self.critics, config.learning_rate, config.max_grad_norm)
+        self.updates = 0
+        self.utility = 0.0
+
+    # ------------------------------------------------------------------ acting
+
+    @torch.no_grad()
+    def act(self, observation: Tensor, explore: bool = True) -> Action:
+        """An action for augmented observations (N, n), with noise on its latent or without."""
+        latent = self.actor.forward(observation)[0]
+        if explore:
+            latent = latent + self.config.exploration_noise * self._noise(latent)
+        return self.layer(latent, self._box(observation))
+
+    # ------------------------------------------------------------------ learning
+
+    def update(self, batch: Batch) -> dict[str, float]:
+        """One step of the critics and, every ``policy_delay`` times, of the actor and the targets."""
+        self.updates += 1
+        log = {"critic_loss": self._update_critics(batch), "q": self.utility}
+        if self.updates % self.config.policy_delay == 0:
+            self.utility = log["q"] = self._update_actor(batch.observation)
+            self.target_actor.flat.lerp_(self.actor.flat, self.config.target_rate)
+            self.target_critics.flat.lerp_(self.critics.flat, self.config.target_rate)
+        return log
+
+    @torch.no_grad()
+    def target(self, batch: Batch, noise: Tensor) -> Tensor:
+        """y = r + gamma (1 - terminated) min_j Q'_j(s~', a'), a' from the smoothed target latent; shape (B,)."""
+        clip = self.config.target_noise_clip
+        smoothing = (self.config.target_noise * noise).clamp(-clip, clip)
+        latent = self.target_actor.forward(batch.next_observation)[0] + smoothing
+        action = self.layer(latent, self._box(batch.next_observation))
+        q = self.target_critics.forward(torch.cat([batch.next_observation, action.judged], -1))[..., 0]
+        return batch.reward + self.config.discount * (1 - batch.terminated) * torch.minimum(q[0], q[1])
+
+    @torch.no_grad()
+    def _update_critics(self, batch: Batch) -> float:
+        """Mean squared error to the target, summed over the two critics."""
+        y = self.target(batch, self._noise(batch.action))
+        error = self.critics.forward(torch.cat([batch.observation, batch.action], -1)) - y.view(1, -1, 1)
+        self.critics.backward(error * (2 / len(y)))
+        self.critic_step.step()
+        return error.square().mean().item()
+
+    def _update_actor(self, observation: Tensor) -> float:
+        """Eq. (actor_loss) without entropy: E[-Q_1] + lambda E[penalty]; returns E[Q_1]."""
+        count = len(observation)
+        latent = self.actor.forward(observation)[0].detach().clone().requires_grad_()
+        with torch.enable_grad():
+            action = self.layer(latent, self._box(observation))
+        with torch.no_grad():
+            q = self.critics.forward(torch.cat([observation, action.judged], -1))
+            first = torch.zeros_like(q)
+            first[0] = -1 / count
+            to_action = self.critics.backward(first, parameters=False, inputs=True)
+            assert to_action is not None
+            parts = {
+                action.judged: to_action[0, :, -self.joints :],
+                action.penalty: torch.full((count,), self.layer.penalty_weight / count),
+            }
+            parts = {part: grad for part, grad in parts.items() if part.requires_grad}  # a penalty of 0 has none
+            (to_latent,) = torch.autograd.grad(list(parts), latent, list(parts.values()))
+            self.actor.backward(to_latent.unsqueeze(0))
+            self.actor_step.step()
+        return q[0].mean().item()
+
+    def _box(self, observation: Tensor) -> Any:
+        return self.limits.box(previous_action(observation, self.joints), check=False)
+
+    def _noise(self, like: Tensor) -> Tensor:
+        return torch.randn(like.shape, generator=self.generator)
+
+    # ------------------------------------------------------------------ saving
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next update depends on, as tensors and numbers."""
+        nets = {name: getattr(self, name).flat for name in ("actor", "critics", "target_actor", "target_critics")}
+        steps = {name: getattr(self, name).optimizer.state_dict() for name in ("actor_step", "critic_step")}
+        rest = {"updates": self.updates, "utility": self.utility, "generator": self.generator.get_state()}
+        return copy.deepcopy({**nets, **steps, **rest})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on exactly where ``state_dict`` was taken."""
+        state = copy.deepcopy(state)  # torch's optimisers keep what they are given
+        with torch.no_grad():
+            for name in ("actor", "critics", "target_actor", "target_critics"):
+                getattr(self, name).flat.copy_(state[name])
+        for name in ("actor_step", "critic_step"):
+            getattr(self, name).optimizer.load_state_dict(state[name])
+        self.updates, self.utility = state["updates"], state["utility"]
+        self.generator.set_state(state["generator"])

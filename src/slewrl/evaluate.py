@@ -1,0 +1,71 @@
+"""Episodes of a policy without exploration, seeded: returns, and how the rate limits were used."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from slewrl.envs.augment import Augment
+from slewrl.layers.base import Action
+from slewrl.metrics import RateUse, return_cv
+
+Act = Callable[[torch.Tensor], Action]
+"""Augmented observations (N, n) to an action for each."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a number of episodes came to."""
+
+    returns: NDArray[np.float64]
+    """Sum of rewards, by episode."""
+    lengths: NDArray[np.int64]
+    """Steps, by episode."""
+    uses: tuple[RateUse, ...]
+    """Utilisation and violations of what was executed, by episode."""
+    raw_violations: int
+    """Joint steps at which what the critic judges, not what was executed, left F_t."""
+
+    def row(self) -> dict[str, float]:
+        """The columns of eval.csv; docs/metrics.md defines each."""
+        steps = int(self.lengths.sum())
+        joints = len(self.uses[0].per_joint)
+        per_joint = np.average([use.per_joint for use in self.uses], axis=0, weights=self.lengths)
+        return {
+            "return_mean": float(self.returns.mean()),
+            "return_std": float(self.returns.std()),
+            "return_cv": return_cv(self.returns),
+            "length_mean": float(self.lengths.mean()),
+            "utilisation": float(np.average([use.utilisation for use in self.uses], weights=self.lengths)),
+            "utilisation_mean": float(np.average([use.utilisation_mean for use in self.uses], weights=self.lengths)),
+            "violations": sum(use.violations for use in self.uses),
+            "violation_rate": sum(use.violations for use in self.uses) / (steps * joints),
+            "raw_violation_rate": self.raw_violations / (steps * joints),
+            **{f"utilisation_{i}": float(value) for i, value in enumerate(per_joint)},
+        }
+
+
+def evaluate(act: Act, env: Augment, episodes: int, seed: int) -> Evaluation:
+    """Run ``episodes`` episodes; episode k is reset with ``seed + k``."""
+    returns, lengths, uses, raw = [], [], [], 0
+    for k in range(episodes):
+        observation, _ = env.reset(seed=seed + k)
+        total, steps, done = 0.0, 0, False
+        while not done:
+            action = act(torch.from_numpy(observation[None]))
+            judged, prev = action.judged.numpy(), env.chain[-1][None]
+            raw += int(env.limits.outside(judged, prev).sum())
+            observation, reward, terminated, truncated, info = env.step(action.executed[0].numpy())
+            total, steps, done = total + float(reward), steps + 1, bool(terminated or truncated)
+        returns.append(total)
+        lengths.append(steps)
+        uses.append(_use(info))
+    return Evaluation(np.array(returns), np.array(lengths), tuple(uses), raw)
+
+
+def _use(info: dict[str, Any]) -> RateUse:
+    use: RateUse = info["rate_use"]
+    return use

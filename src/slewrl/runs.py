@@ -1,0 +1,141 @@
+"""A run on disk: what it is (run.json), what it logged (CSV), how far it got (checkpoints, DONE).
+
+Everything but timing.csv is the same to the byte for the same RunSpec, however often the run was killed.
+"""
+
+import csv
+import dataclasses
+import io
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What decides the result of a run."""
+
+    task: str
+    """A Gymnasium id with a Box action."""
+    limits: str = "tight"
+    """A preset of the task, or the path of a limits.yaml."""
+    layer: str = "ddsrad"
+    """An action layer, by name or dotted path."""
+    agent: str = "sac"
+    """sac or td3."""
+    seed: int = 12345
+    """Of everything random."""
+    steps: int = 1_000_000
+    """Environment steps."""
+    density: str = "normalized"
+    """Units of the entropy: normalized, action_scaled or action."""
+    learning_starts: int = 10_000
+    """Steps with actions uniform in F_t before the first update."""
+    batch_size: int = 256
+    """Transitions per update; there is one update per environment step."""
+    capacity: int = 1_000_000
+    """Rows of the replay that are sampled from."""
+    evaluate_every: int = 5_000
+    """Steps between evaluations; checkpoints are taken then, too."""
+    evaluate_episodes: int = 5
+    """Episodes per evaluation."""
+    agent_options: dict[str, Any] = field(default_factory=dict)
+    """Fields of the agent's config that differ from its defaults."""
+    layer_options: dict[str, Any] = field(default_factory=dict)
+    """Fields of the layer that differ from its defaults."""
+
+    @property
+    def key(self) -> str:
+        """A readable name: task, limits, agent, layer, density and seed."""
+        parts = (self.task, Path(self.limits).stem, self.agent, self.layer, self.density, f"s{self.seed}")
+        return "-".join(str(part).replace(":", ".") for part in parts)
+
+
+class RunFolder:
+    """The files of one run.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints go."""
+        return self.path / "checkpoint"
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has finished."""
+        return (self.path / "DONE").exists()
+
+    def create(self, spec: RunSpec) -> None:
+        """Begin a run here; refuses a folder that holds one."""
+        if (self.path / "run.json").exists():
+            raise FileExistsError(
+                f"{self.path} already holds a run: resume it (--resume {self.path}), or choose another --out"
+            )
+        self.path.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"version": VERSION, "spec": dataclasses.asdict(spec)}, indent=2) + "\n"
+        write_atomically(self.path / "run.json", text)
+
+    def spec(self) -> RunSpec:
+        """What this run is; a run can be made again from it alone."""
+        path = self.path / "run.json"
+        if not path.exists():
+            raise FileNotFoundError(f"{self.path} holds no run: there is no run.json")
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path} is not readable as JSON ({error})") from error
+        if data.get("version") != VERSION:
+            raise ValueError(
+                f"{path} is of version {data.get('version')}, expected {VERSION}: use the slewrl it came from"
+            )
+        return RunSpec(**data["spec"])
+
+    def append(self, name: str, row: dict[str, Any]) -> None:
+        """Add a row to a CSV file, with a header if it is the first."""
+        path = self.path / name
+        text = io.StringIO()
+        writer = csv.DictWriter(text, row, lineterminator="\n")
+        if not path.exists() or path.stat().st_size == 0:
+            writer.writeheader()
+        writer.writerow(row)
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text.getvalue())
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each CSV that depends on the RunSpec alone, to be put into a checkpoint."""
+        return {path.name: path.stat().st_size for path in self._logs()}
+
+    def _logs(self) -> list[Path]:
+        return [path for path in sorted(self.path.glob("*.csv")) if path.name != "timing.csv"]
+
+    def cut(self, sizes: dict[str, int]) -> None:
+        """Take back what was logged after a checkpoint: the resumed run will write it again."""
+        for path in self._logs():
+            size = sizes.get(path.name, 0)
+            if path.stat().st_size < size:
+                raise ValueError(f"{path} has {path.stat().st_size} bytes, fewer than the {size} of its checkpoint")
+            os.truncate(path, size)
+
+    def finish(self) -> None:
+        """Mark the run as finished."""
+        write_atomically(self.path / "DONE", "")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file that is whole or not there."""
+    aside = path.with_name(path.name + ".tmp")
+    with open(aside, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(aside, path)

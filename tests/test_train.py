@@ -1,0 +1,206 @@
+"""Runs on disk: the same twice, the same after any number of kills, and clear about what is wrong."""
+
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from slewrl import checkpoint
+from slewrl.runs import RunFolder, RunSpec
+from slewrl.train import Trainer, train
+
+# A ring of 300 rows wraps three times over.
+SPEC = RunSpec(
+    task="Pendulum-v1", steps=1200, learning_starts=100, batch_size=16, capacity=300, evaluate_every=200,
+    evaluate_episodes=1, seed=7, agent_options={"hidden": [16, 16]},
+)  # fmt: skip
+PROGRAM = "import sys; from slewrl.train import *; f = RunFolder(Path(sys.argv[1])); train(f.spec(), f)"
+
+
+def finished(path: Path, spec: RunSpec = SPEC) -> RunFolder:
+    folder = RunFolder(path)
+    folder.create(spec)
+    assert train(spec, folder) and folder.done
+    return folder
+
+
+def fingerprint(folder: RunFolder) -> dict[str, str]:
+    """What must not depend on how often the run was killed: the logs and every weight."""
+    state = checkpoint.load_newest(folder.checkpoints)[0]
+    agent = {k: v for k, v in state["agent"].items() if isinstance(v, torch.Tensor)}
+    sums = {name: hashlib.sha256(tensor.numpy().tobytes()).hexdigest() for name, tensor in agent.items()}
+    logs = {path.name: path.read_text() for path in (*folder.path.glob("[!t]*.csv"), folder.path / "run.json")}
+    logs |= {path.name: path.read_text() for path in folder.path.glob("train.csv")}
+    return {**sums, **logs}
+
+
+@pytest.fixture(scope="module", params=["sac", pytest.param("td3", marks=pytest.mark.slow)])
+def uninterrupted(request, tmp_path_factory):
+    spec = replace(SPEC, agent=request.param)
+    return spec, fingerprint(finished(tmp_path_factory.mktemp(request.param) / "run", spec))
+
+
+def test_the_same_seed_gives_the_same_run(uninterrupted, tmp_path):
+    spec, expected = uninterrupted
+    assert fingerprint(finished(tmp_path / "again", spec)) == expected
+    other = replace(spec, seed=8)
+    assert fingerprint(finished(tmp_path / "other", other))["actor"] != expected["actor"]
+
+
+def killed(path: Path, spec: RunSpec, kills: int, seed: int) -> RunFolder:
+    """A run that is killed -9 at random moments until it has been killed often enough, then left to finish."""
+    folder, rng = RunFolder(path), random.Random(seed)
+    folder.create(spec)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = 0
+    while not folder.done:
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], env=environment, stderr=subprocess.PIPE)
+        if done < kills:
+            began = time.monotonic()
+            known = len(list(path.glob("**/*")))
+            # From the moment it touches its files: import time is not interesting.
+            while len(list(path.glob("**/*"))) == known and process.poll() is None and time.monotonic() - began < 20:
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0.0, 0.8))
+            process.send_signal(signal.SIGKILL)
+            done += 1
+        stderr = process.communicate()[1].decode()
+        assert process.returncode in (0, -signal.SIGKILL), stderr
+    return folder
+
+
+def test_killed_at_random_moments_it_ends_the_same(uninterrupted, tmp_path):
+    spec, expected = uninterrupted
+    assert fingerprint(killed(tmp_path / "run", spec, kills=10, seed=1)) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_a_hundred_kills(uninterrupted, tmp_path, seed):
+    spec, expected = uninterrupted
+    assert fingerprint(killed(tmp_path / "run", spec, kills=10, seed=seed)) == expected
+
+
+@pytest.mark.parametrize("task", ["HalfCheetah-v5", "Reacher-v5"])
+def test_mujoco_runs_resume_bit_for_bit(task, tmp_path):
+    spec = replace(SPEC, task=task, steps=500, learning_starts=100)
+    expected = fingerprint(finished(tmp_path / "whole", spec))
+    folder = RunFolder(tmp_path / "parts")
+    folder.create(spec)
+    for stop in (130, 310, 500):  # between evaluations, in the middle of episodes
+        trainer = Trainer(spec, folder)
+        if checkpoint.checkpoints(folder.checkpoints):
+            assert trainer.restore(checkpoint.load_newest(folder.checkpoints)[0]) == []
+        while trainer.step < stop:
+            trainer.advance()
+            if trainer.step % 200 == 0:
+                trainer.write_evaluation()
+                trainer.save()
+        trainer.save()
+    assert train(spec, folder)
+    whole, parts = expected, fingerprint(folder)
+    assert {k: v for k, v in parts.items() if "csv" not in k} == {k: v for k, v in whole.items() if "csv" not in k}
+
+
+def test_no_violation_from_warm_up_to_the_end(tmp_path):
+    folder = finished(tmp_path / "run", replace(SPEC, task="HalfCheetah-v5", steps=2000, learning_starts=1700))
+    rows = np.genfromtxt(folder.path / "train.csv", delimiter=",", names=True)
+    assert rows["violations"].tolist() == [0, 0] and rows["episodes"][-1] == 2
+    evaluation = np.genfromtxt(folder.path / "eval.csv", delimiter=",", names=True)
+    assert (evaluation["violations"] == 0).all() and (evaluation["utilisation"] > 0).all()
+
+
+def test_an_interrupt_checkpoints_and_resumes(tmp_path, uninterrupted):
+    spec, expected = uninterrupted
+    folder = RunFolder(tmp_path / "run")
+    folder.create(spec)
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder.path)])
+    while not (folder.path / "eval.csv").exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert train(spec, folder)
+    assert fingerprint(folder) == expected
+
+
+# ---------------------------------------------------------------- bad luck
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path):
+    folder = finished(tmp_path / "run")
+    newest = checkpoint.checkpoints(folder.checkpoints)[-1]
+    whole = newest.read_bytes()
+    rng = random.Random(0)
+    for _ in range(30):
+        data = bytearray(whole)
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        newest.write_bytes(bytes(data) if rng.random() < 0.5 else whole[: rng.randrange(len(whole))])
+        with pytest.raises(checkpoint.CheckpointError):
+            checkpoint.load(newest)
+    state, complaints = checkpoint.load_newest(folder.checkpoints)
+    assert (state["step"] == 1000 and "is damaged" in complaints[0]) or "does not begin" in complaints[0]
+    for path in checkpoint.checkpoints(folder.checkpoints):
+        path.write_bytes(b"")
+    with pytest.raises(checkpoint.CheckpointError, match="holds no whole checkpoint"):
+        checkpoint.load_newest(folder.checkpoints)
+
+
+def test_a_checkpoint_runs_no_code(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return os.system, ("touch /tmp/slewrl-trap",)
+
+    path = checkpoint.save(tmp_path, 1, {"trap": Trap()})
+    with pytest.raises(Exception, match="[Ww]eights"):
+        checkpoint.load(path)
+    assert not Path("/tmp/slewrl-trap").exists()
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
+    checkpoint.save(tmp_path, 1, {"x": torch.zeros(3)})
+
+    def full(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.save(tmp_path, 2, {"x": torch.ones(3)})
+    monkeypatch.undo()
+    assert [p.name for p in checkpoint.checkpoints(tmp_path)] == ["000000000001.ckpt"]
+    assert checkpoint.load_newest(tmp_path)[0]["x"].sum() == 0
+
+
+def test_folders_that_are_not_runs(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"holds no run: there is no run.json"):
+        RunFolder(tmp_path).spec()
+    folder = RunFolder(tmp_path / "run")
+    folder.create(SPEC)
+    assert folder.spec() == SPEC
+    with pytest.raises(FileExistsError, match="already holds a run: resume it"):
+        folder.create(SPEC)
+    (folder.path / "run.json").write_text('{"version": 99}')
+    with pytest.raises(ValueError, match="is of version 99, expected 1"):
+        folder.spec()
+    (folder.path / "run.json").write_text("{")
+    with pytest.raises(ValueError, match="not readable as JSON"):
+        folder.spec()
+
+
+def test_a_nan_from_the_environment_names_the_step(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.create(SPEC)
+    trainer = Trainer(SPEC, folder)
+    for _ in range(3):
+        trainer.advance()
+    trainer.env.unwrapped.state = np.array([np.nan, 0.0])
+    with pytest.raises(FloatingPointError, match=r"Pendulum-v1: observation\[0\] is nan after step 4"):
+        trainer.advance()
