@@ -141,9 +141,14 @@ class Train:
         console.print(
             f"[bold]{folder.path}[/]: {spec.task} {spec.limits}, {spec.agent} with {spec.layer}, {spec.steps:,} steps"
         )
-        columns = ("{task.completed:>9,} steps", "{task.fields[rate]:>4.0f}/s", "return {task.fields[score]:>7.0f}")
-        columns += ("evaluation {task.fields[evaluation]:>7.0f}", "use {task.fields[use]:.0%}")
-        columns += ("violations {task.fields[violations]}",)
+        columns = [
+            "{task.completed:>9,} steps",
+            "{task.fields[rate]:>4.0f}/s",
+            "return {task.fields[score]:>7.0f}",
+            "evaluation {task.fields[evaluation]:>7.0f}",
+            "use {task.fields[use]:.0%}",
+            "violations {task.fields[violations]}",
+        ]
         start: Any = {"rate": 0.0, "score": 0.0, "evaluation": 0.0, "use": 0.0, "violations": 0}
         with Progress(BarColumn(20), *columns, TimeRemainingColumn(), console=console) as progress:
             line = progress.add_task("", total=spec.steps, **start)

@@ -1,0 +1,86 @@
+"""TD3's formulas by hand, and its hand-written steps against autograd, for layers of every kind."""
+
+import pytest
+import torch
+from test_sac import LIMITS, B, N, batch, member
+
+from slewrl import LAYERS, make_layer
+from slewrl.agents.td3 import TD3, TD3Config
+
+SMALL = TD3Config(hidden=(16, 16))
+
+
+def agent(layer="ddsrad", config=SMALL, seed=0):
+    return TD3(config, LIMITS, make_layer(layer), N, seed)
+
+
+def box(observation):
+    return LIMITS.box(observation[:, -2:], check=False)
+
+
+def test_target_by_hand():
+    """Noise of .2 clipped at .5 on the latent, the smaller of two critics, nothing after a terminal state."""
+    td3, data = agent(), batch()
+    noise = 4 * torch.randn(B, 2, generator=torch.Generator().manual_seed(1))  # so that some is clipped
+    latent = member(td3.target_actor, 0, data.next_observation) + (0.2 * noise).clamp(-0.5, 0.5)
+    assert (0.2 * noise).abs().max() > 0.5
+    action = td3.layer(latent, box(data.next_observation)).judged
+    x = torch.cat([data.next_observation, action], -1)
+    value = torch.minimum(member(td3.target_critics, 0, x), member(td3.target_critics, 1, x))[:, 0]
+    expected = data.reward + 0.99 * (1 - data.terminated) * value
+    assert torch.allclose(td3.target(data, noise), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_two_updates_are_autograds(layer):
+    """The critics twice and, with a delay of two, the actor and the targets once."""
+    td3, data = agent(layer), batch()
+    plain = {name: getattr(td3, name).flat.detach().clone().requires_grad_() for name in ("actor", "critics")}
+    adam = {name: torch.optim.Adam([flat], lr=3e-4) for name, flat in plain.items()}
+    twin = agent(layer)
+    twin.critics.weights, twin.critics.biases = twin.critics._views(plain["critics"])
+    twin.actor.weights, twin.actor.biases = twin.actor._views(plain["actor"])
+    for _ in range(2):
+        y = twin.target(data, torch.randn(B, 2, generator=twin.generator))
+        x = torch.cat([data.observation, data.action], -1)
+        loss = sum(((member(twin.critics, j, x)[:, 0] - y) ** 2).mean() for j in range(2))
+        (plain["critics"].grad,) = torch.autograd.grad(loss, plain["critics"])
+        torch.nn.utils.clip_grad_norm_([plain["critics"]], 1.0)
+        adam["critics"].step()
+    action = twin.layer(member(twin.actor, 0, data.observation), box(data.observation))
+    q = member(twin.critics, 0, torch.cat([data.observation, action.judged], -1))[:, 0]
+    loss = (-q + twin.layer.penalty_weight * action.penalty).mean()
+    (plain["actor"].grad,) = torch.autograd.grad(loss, plain["actor"])
+    torch.nn.utils.clip_grad_norm_([plain["actor"]], 1.0)
+    before = td3.actor.flat.clone()
+    td3.update(data)
+    assert torch.equal(td3.actor.flat, before)  # the first update leaves the actor alone
+    td3.update(data)
+    adam["actor"].step()
+    for name, flat in plain.items():
+        assert torch.allclose(getattr(td3, name).flat, flat, atol=5e-5), name
+    assert torch.allclose(td3.target_actor.flat, before.lerp(plain["actor"].detach(), 0.005), atol=1e-6)
+
+
+def test_noise_never_leaves_the_box():
+    td3, data = agent(config=TD3Config(hidden=(16, 16), exploration_noise=1e6)), batch()
+    prev = data.observation[:, -2:]
+    for _ in range(50):
+        executed = td3.act(data.observation).executed
+        assert not LIMITS.outside(executed.numpy(), prev.numpy()).any()
+    first, second = (td3.act(data.observation, explore=False).executed for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_state_dict_goes_on_bit_for_bit():
+    td3 = agent()
+    for seed in range(5):
+        td3.update(batch(seed))
+    other = agent(seed=9)
+    other.load_state_dict(td3.state_dict())
+    for one in (td3, other):
+        for seed in range(5):
+            one.update(batch(seed))
+    assert torch.equal(td3.actor.flat, other.actor.flat)
+    assert torch.equal(td3.target_critics.flat, other.target_critics.flat)
+    assert torch.equal(td3.act(batch().observation).executed, other.act(batch().observation).executed)
