@@ -96,9 +96,3 @@ def test_torch_and_numpy_compute_the_same_bits():
                 assert np.array_equal(a, b.numpy())
         guards = boxmath.guard(args[0], args[2], args[3])
         assert np.array_equal(guards, boxmath.guard(*(torch.from_numpy(a) for a in (args[0], *args[2:])), xp=torch))
-
-
-def test_snap_holds_nan_at_prev():
-    command, prev = np.array([np.nan, np.inf, -np.inf, 0.1]), np.array([0.5, 0.5, 0.5, 0.5])
-    snapped = boxmath.snap(command, prev, prev - 0.25, prev + 0.25)
-    assert snapped.tolist() == [0.5, 0.75, 0.25, 0.25]

@@ -82,14 +82,13 @@ class FeasibleBox:
         held = torch.where(command == command, command.to(self.prev.dtype), self.prev)
         return torch.clamp(held, self.low, self.high)
 
-    def reach(self, latent: Tensor) -> Tensor:
-        """The signed distance from prev to the edge that ``latent`` points at: R+ or -R-; shape (..., d)."""
-        bound = torch.where(latent >= 0, self.working.high, self.working.low)
-        return torch.clamp(bound - self.prev, -self.working.down, self.working.up)
-
     def radius(self, latent: Tensor) -> Tensor:
-        """The effective radius R_eff of Eq. (reff), R+ = min(up, high - prev) where latent >= 0, else R-."""
-        return self.reach(latent).abs()
+        """The effective radius R_eff of Eq. (reff), shape (..., d).
+
+        R+ = min(up, range high - prev) where ``latent`` >= 0, R- = min(down, prev - range low) elsewhere.
+        """
+        bound = torch.where(latent >= 0, self.working.high, self.working.low)
+        return torch.clamp(bound - self.prev, -self.working.down, self.working.up).abs()
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """An action uniform in F_t, shape (..., d): what warm-up draws."""

@@ -120,9 +120,3 @@ def outside(action: Array, prev: Array, down: Array, up: Array, low: Array, high
     rate_ok = (step < up) | ((step == up) & (error <= 0))
     rate_ok = rate_ok & ((step > -down) | ((step == -down) & (error >= 0)))
     return ~(rate_ok & (action >= low) & (action <= high))
-
-
-def snap(command: Array, prev: Array, bottom: Array, top: Array, xp: Any = np) -> Array:
-    """``command`` moved into [bottom, top]; a NaN command holds at ``prev``."""
-    held = xp.where(command == command, command, prev)  # NaN is the one value unequal to itself
-    return xp.minimum(xp.maximum(held, bottom), top)

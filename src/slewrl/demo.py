@@ -54,7 +54,7 @@ def _audited(mapping: Mapping, cases: int) -> Tally:
 
 
 def _table(tallies: dict[str, Tally], shares: dict[str, float], cases: int) -> Table:
-    title = f"{cases:,} adversarial joint actions each: Unitree H1, latents to ±inf and NaN"
+    title = f"Unitree H1, {cases:,} adversarial joint actions each"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for column in ("layer", "broke a limit", "worst excess / delta", "F_t reached"):
         table.add_column(column, justify="left" if column == "layer" else "right")
