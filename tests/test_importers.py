@@ -161,6 +161,14 @@ def test_bad_yaml(tmp_path, text, message):
         RateLimits.from_joint_limits_yaml(path, dt=0.01)
 
 
+def test_a_file_that_is_not_text_is_named(tmp_path):
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    for read in (RateLimits.from_yaml, lambda p: RateLimits.from_joint_limits_yaml(p, dt=0.02)):
+        with pytest.raises(ValueError, match="binary.yaml: not readable as YAML"):
+            read(path)
+
+
 def test_yaml_round_trip_is_bit_exact(tmp_path, limits_family):
     path = tmp_path / "limits.yaml"
     for limits in limits_family.values():

@@ -75,7 +75,7 @@ class Limits:
         if not path.exists() and ":" not in self.source:
             raise FileNotFoundError(f"no file {self.source!r} (and no TASK:PRESET of that name, e.g. H1:paper)")
         is_yaml = path.suffix in (".yaml", ".yml")
-        if not path.exists() or (is_yaml and "joints:" in path.read_text(encoding="utf-8")):
+        if not path.exists() or (is_yaml and "joints:" in path.read_text(encoding="utf-8", errors="replace")):
             if self.dt is not None or self.safety != 1 or self.bounds or self.urdf:
                 raise ValueError(
                     f"--dt, --safety, --bounds and --urdf are for a datasheet; {self.source} has its limits"

@@ -232,5 +232,5 @@ def _load_yaml(path: str | Path, base: Any) -> Any:
 
     try:
         return yaml.load(Path(path).read_text(encoding="utf-8"), Loader=Loader)  # noqa: S506
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not readable as YAML ({error})") from error
