@@ -1,4 +1,4 @@
-"""The hand-written passes against autograd: to the last bit for the values, and the gradients of every parameter."""
+"""The hand-written passes against autograd: the values, and the gradients of every parameter and input."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ def reference(net: Ensemble, flat: torch.Tensor, x: torch.Tensor) -> torch.Tenso
     weights, biases = net._views(flat)
     hidden = x.expand(net.members, -1, -1)
     for i, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        hidden = torch.baddbmm(bias, hidden, weight)
+        hidden = hidden @ weight + bias
         hidden = hidden.relu() if i < len(weights) - 1 else hidden
     return hidden
 
@@ -27,8 +27,8 @@ def test_forward_and_backward_are_autograds(members, sizes):
         flat, leaf = net.flat.clone().requires_grad_(), x.clone().requires_grad_()
         expected = reference(net, flat, leaf)
         to_flat, to_x = torch.autograd.grad(expected, (flat, leaf), grad)
-        assert torch.equal(net.forward(x), expected)
-        to_inputs = net.backward(grad, inputs=True)
+        assert torch.allclose(net.forward(x), expected, rtol=1e-6, atol=1e-6)
+        to_inputs = net.backward(grad, inputs=sizes[0])
         assert torch.allclose(net.grad, to_flat, rtol=1e-6, atol=1e-6)
         assert torch.allclose(to_inputs.sum(0), to_x, rtol=1e-6, atol=1e-6)
 
@@ -39,8 +39,30 @@ def test_backward_can_leave_the_parameters_alone():
     net.backward(torch.randn(2, 4, 1))
     before = net.grad.clone()
     net.forward(torch.randn(4, 3))
-    assert net.backward(torch.randn(2, 4, 1), parameters=False, inputs=True).shape == (2, 4, 3)
+    assert net.backward(torch.randn(2, 4, 1), parameters=False, inputs=2).shape == (2, 4, 2)
     assert torch.equal(net.grad, before)
+
+
+def test_backward_of_the_first_rows_is_that_of_a_smaller_batch():
+    generator = torch.Generator().manual_seed(0)
+    net = Ensemble(1, (5, 8, 3), generator)
+    x, grad = torch.randn(10, 5, generator=generator), torch.randn(1, 4, 3, generator=generator)
+    net.forward(x[:4])
+    to_inputs = net.backward(grad, inputs=5)
+    expected = net.grad.clone()
+    net.forward(x)
+    assert torch.allclose(net.backward(grad, batch=10, inputs=5), to_inputs, atol=1e-6)
+    assert torch.allclose(net.grad, expected, atol=1e-6)
+
+
+def test_a_target_and_a_member_are_views_of_the_right_things():
+    net = Ensemble(2, (3, 8, 1), torch.Generator().manual_seed(0))
+    target, second, x = net.target(), net.member(1), torch.randn(4, 3)
+    assert torch.equal(target.forward(x), net.forward(x))
+    net.flat.mul_(2)
+    both = net.forward(x).clone()
+    assert torch.allclose(second.forward(x), both[1:], atol=1e-6)
+    assert not torch.allclose(target.forward(x), both)
 
 
 def test_initial_weights_are_those_of_linear_layers():
@@ -56,7 +78,7 @@ def test_initial_weights_are_those_of_linear_layers():
 def test_adam_is_torchs_with_a_clipped_gradient():
     net = Ensemble(1, (3, 4, 2), torch.Generator().manual_seed(0))
     twin = net.flat.clone().requires_grad_()
-    step, expected = Adam(net, 1e-2, max_norm=0.5), torch.optim.Adam([twin], lr=1e-2)
+    step, expected = Adam(net.flat, net.grad, 1e-2, max_norm=0.5), torch.optim.Adam([twin], lr=1e-2)
     generator = torch.Generator().manual_seed(1)
     for _ in range(5):
         grad = torch.randn(net.flat.shape, generator=generator)

@@ -20,18 +20,26 @@ TERMINATED, LAST = 1, 2
 
 
 class Batch(NamedTuple):
-    """Transitions drawn from the replay, all float32."""
+    """B transitions drawn from the replay, all float32."""
 
-    observation: Tensor
-    """(B, n) at the time of the step; the last d entries are the previous executed action."""
+    observations: Tensor
+    """(2B, n): at the time of the step, then after it, in one piece, so that the actor can see both in one pass."""
     action: Tensor
     """(B, d) what the critic judges."""
     reward: Tensor
     """(B,)"""
-    next_observation: Tensor
-    """(B, n); at the end of an episode its own last observation, never that of the next reset."""
     terminated: Tensor
     """(B,) 1 where no value follows."""
+
+    @property
+    def observation(self) -> Tensor:
+        """(B, n) at the time of the step; the last d entries are the previous executed action."""
+        return self.observations[: len(self.reward)]
+
+    @property
+    def next_observation(self) -> Tensor:
+        """(B, n); at the end of an episode its own last observation, never that of the next reset."""
+        return self.observations[len(self.reward) :]
 
 
 class Replay:
@@ -100,14 +108,12 @@ class Replay:
     def sample(self, size: int, rng: np.random.Generator) -> Batch:
         """``size`` transitions, uniform over what is live."""
         env, row = self._draw(size, rng)
-        after = (row + 1) % self.rows
-        flags = self.flags[env, row]
+        both = np.concatenate([row, (row + 1) % self.rows])
         arrays = (
-            self.observations[env, row],
+            self.observations[np.tile(env, 2), both],
             self.actions[env, row],
             self.rewards[env, row],
-            self.observations[env, after],
-            (flags & TERMINATED).astype(np.float32),
+            (self.flags[env, row] & TERMINATED).astype(np.float32),
         )
         return Batch(*(torch.from_numpy(array) for array in arrays))
 

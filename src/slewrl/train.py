@@ -52,7 +52,7 @@ class Trainer:
         self.step, self.violations, self.episodes, self.episode_return = 0, 0, 0, 0.0
         self.last_return, self.last_utilisation = float("nan"), float("nan")
         self.observation, _ = self.env.reset(seed=spec.seed)
-        self.log: dict[str, float] = {}
+        self.log: dict[str, torch.Tensor] = {}
 
     # ------------------------------------------------------------------ one step of Algorithm 1
 
@@ -75,7 +75,7 @@ class Trainer:
         observation = torch.from_numpy(self.observation[None])
         if self.step < self.spec.learning_starts:
             box = self.limits.box(previous_action(observation, self.limits.dim), check=False)
-            uniform = box.sample(self.warm_up)[0].numpy()
+            uniform = self.agent.layer.random(box, self.warm_up)[0].numpy()
             return uniform, uniform
         action = self.agent.act(observation)
         return action.executed[0].numpy(), action.judged[0].numpy()
@@ -108,7 +108,7 @@ class Trainer:
 
     def _losses(self) -> dict[str, float]:
         names = ("critic_loss", "q", "entropy", "temperature")
-        return {name: self.log.get(name, float("nan")) for name in names}
+        return {name: float(self.log.get(name, float("nan"))) for name in names}
 
     def write_evaluation(self) -> dict[str, float]:
         """A row of eval.csv."""

@@ -19,6 +19,8 @@ from slewrl.limits import RateLimits
 from slewrl.nets import Adam, Ensemble
 from slewrl.replay import Batch
 
+STEPS = ("actor_step", "critic_step", "alpha_step")
+
 
 @dataclass(frozen=True)
 class SACConfig:
@@ -66,13 +68,13 @@ class SAC:
         n, d = observation_size, self.joints
         self.actor = Ensemble(1, (n, *config.hidden, 2 * d), self.generator)
         self.critics = Ensemble(2, (n + d, *config.hidden, 1), self.generator)
-        self.targets = Ensemble(2, (n + d, *config.hidden, 1), self.generator)
-        self.targets.flat.copy_(self.critics.flat)
-        self.log_alpha = torch.nn.Parameter(torch.tensor(math.log(config.initial_temperature)))
+        self.targets = self.critics.target()
+        self.log_alpha = torch.tensor([math.log(config.initial_temperature)])
         self.target_entropy = layer.target_entropy(limits)
-        self.actor_step = Adam(self.actor, config.learning_rate, config.max_grad_norm)
-        self.critic_step = Adam(self.critics, config.learning_rate, config.max_grad_norm)
-        self.alpha_step = torch.optim.Adam([self.log_alpha], lr=config.learning_rate)
+        rate, clip = config.learning_rate, config.max_grad_norm
+        self.actor_step = Adam(self.actor.flat, self.actor.grad, rate, clip)
+        self.critic_step = Adam(self.critics.flat, self.critics.grad, rate, clip)
+        self.alpha_step = Adam(self.log_alpha, torch.zeros(1), rate)
 
     # ------------------------------------------------------------------ acting
 
@@ -87,70 +89,74 @@ class SAC:
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, batch: Batch) -> dict[str, float]:
+    def update(self, batch: Batch) -> dict[str, Tensor]:
         """One gradient step of critics, actor and temperature, and of the targets; returns what to log."""
-        alpha = self.log_alpha.detach().exp()
-        critic_loss = self._update_critics(batch, alpha)
-        log_prob, utility = self._update_actor(batch.observation, alpha)
-        self._update_temperature(log_prob)
+        alpha = self.log_alpha.exp()
+        # One pass of the actor over s~ and s~': it does not change before its own step below.
+        output, action, log_prob = self._draw(batch.observations)
+        critic_loss = self._update_critics(batch, self.target(batch, action, log_prob, alpha))
+        utility = self._update_actor(batch.observation, alpha, output, action, log_prob)
+        entropy = -log_prob.detach()[: len(batch.reward)].mean()
+        self._update_temperature(entropy)
         self.targets.flat.lerp_(self.critics.flat, self.config.target_rate)
-        return {
-            "critic_loss": critic_loss,
-            "q": utility,
-            "entropy": -log_prob.mean().item(),
-            "temperature": alpha.item(),
-        }
+        return {"critic_loss": critic_loss, "q": utility, "entropy": entropy, "temperature": alpha}
 
     @torch.no_grad()
-    def target(self, batch: Batch, alpha: Tensor, noise: Tensor) -> Tensor:
-        """y = r + gamma (1 - terminated) (min_j Q'_j(s~', a') - alpha log pi(a' | s~')), shape (B,)."""
-        _, action, log_prob = self._draw(batch.next_observation, noise)
-        q = self.targets.forward(torch.cat([batch.next_observation, action.judged], -1))[..., 0]
-        value = torch.minimum(q[0], q[1]) - alpha * log_prob
-        return batch.reward + self.config.discount * (1 - batch.terminated) * value
+    def target(self, batch: Batch, action: Action, log_prob: Tensor, alpha: Tensor) -> Tensor:
+        """y = r + gamma (1 - terminated) (min_j Q'_j(s~', a') - alpha log pi(a' | s~')), shape (B,).
+
+        Args:
+            batch: B transitions.
+            action: drawn for both halves of ``batch.observations``, (2B, d).
+            log_prob: of that draw, (2B,).
+            alpha: temperature.
+        """
+        after = slice(len(batch.reward), None)
+        q = self.targets.forward(torch.cat([batch.next_observation, action.judged[after]], -1))[..., 0]
+        value = torch.minimum(q[0], q[1]).sub_(alpha * log_prob[after])
+        return torch.addcmul(batch.reward, 1 - batch.terminated, value, value=self.config.discount)
 
     @torch.no_grad()
-    def _update_critics(self, batch: Batch, alpha: Tensor) -> float:
+    def _update_critics(self, batch: Batch, target: Tensor) -> Tensor:
         """Mean squared error to the target, summed over the two critics."""
-        y = self.target(batch, alpha, self._noise(batch.action))
         q = self.critics.forward(torch.cat([batch.observation, batch.action], -1))
-        error = q - y.view(1, -1, 1)
-        self.critics.backward(error * (2 / len(y)))
+        error = q - target.view(1, -1, 1)
+        self.critics.backward(error * (2 / len(target)))
         self.critic_step.step()
-        return error.square().mean().item()
+        return error.square_().mean()
 
-    def _update_actor(self, observation: Tensor, alpha: Tensor) -> tuple[Tensor, float]:
-        """Eq. (actor_loss): E[alpha log pi - min_j Q_j] + lambda E[penalty]; returns log pi (B,) and E[min Q]."""
+    @torch.no_grad()
+    def _update_actor(
+        self, observation: Tensor, alpha: Tensor, output: Tensor, action: Action, log_prob: Tensor
+    ) -> Tensor:
+        """Eq. (actor_loss): E[alpha log pi - min_j Q_j] + lambda E[penalty] over s~; returns E[min Q].
+
+        ``output``, ``action`` and ``log_prob`` are those of s~ and s~' together (2B rows); the latter get gradient 0.
+        """
         count = len(observation)
-        with torch.enable_grad():
-            output, action, log_prob = self._draw(observation, self._noise(observation[:, : self.joints]), grad=True)
-        with torch.no_grad():
-            q = self.critics.forward(torch.cat([observation, action.judged], -1))
-            smaller = torch.zeros_like(q).scatter_(0, q.argmin(0, keepdim=True), -1 / count)
-            to_action = self.critics.backward(smaller, parameters=False, inputs=True)
-            assert to_action is not None
-            parts = {
-                action.judged: to_action[..., -self.joints :].sum(0),
-                log_prob: (alpha / count).expand(count),
-                action.penalty: torch.full((count,), self.layer.penalty_weight / count),
-            }
-            parts = {part: grad for part, grad in parts.items() if part.requires_grad}  # a penalty of 0 has none
-            (to_output,) = torch.autograd.grad(list(parts), output, list(parts.values()))
-            self.actor.backward(to_output.unsqueeze(0))
-            self.actor_step.step()
-        return log_prob.detach(), torch.minimum(q[0], q[1]).mean().item()
+        q = self.critics.forward(torch.cat([observation, action.judged[:count]], -1))
+        first = (q[0] <= q[1]).float().div_(-count)
+        smaller = torch.stack([first, -1 / count - first])
+        to_action = self.critics.backward(smaller, parameters=False, inputs=self.joints).sum(0)
+        weights = {action.judged: to_action, log_prob: alpha / count, action.penalty: self.layer.penalty_weight / count}
+        parts = {part: _first_rows(part, weight, count) for part, weight in weights.items() if part.requires_grad}
+        (to_output,) = torch.autograd.grad(list(parts), output, list(parts.values()))
+        self.actor.backward(to_output[None, :count], batch=len(output))
+        self.actor_step.step()
+        return torch.minimum(q[0], q[1]).mean()
 
-    def _update_temperature(self, log_prob: Tensor) -> None:
-        """d/d log alpha of -log alpha (log pi + target entropy)."""
-        self.log_alpha.grad = -(log_prob.mean() + self.target_entropy)
+    def _update_temperature(self, entropy: Tensor) -> None:
+        """d/d log alpha of log alpha (entropy - target entropy)."""
+        self.alpha_step.grad.copy_(entropy - self.target_entropy)
         self.alpha_step.step()
 
-    def _draw(self, observation: Tensor, noise: Tensor, grad: bool = False) -> tuple[Tensor, Action, Tensor]:
-        """The actor's raw output (a leaf for autograd), the action and its log-probability."""
-        output = self.actor.forward(observation)[0].detach().clone().requires_grad_(grad)
-        mean, std = self._heads(output)
-        box = self.limits.box(previous_action(observation, self.joints), check=False)
-        action, log_prob = self.layer.sample(mean, std, noise, box)
+    def _draw(self, observation: Tensor) -> tuple[Tensor, Action, Tensor]:
+        """The actor's raw output (a leaf for autograd), an action and its log-probability."""
+        output = self.actor.forward(observation)[0].detach().requires_grad_()
+        with torch.enable_grad():
+            mean, std = self._heads(output)
+            box = self.limits.box(previous_action(observation, self.joints), check=False)
+            action, log_prob = self.layer.sample(mean, std, self._noise(mean), box)
         return output, action, log_prob
 
     def _heads(self, output: Tensor) -> tuple[Tensor, Tensor]:
@@ -167,18 +173,22 @@ class SAC:
     def state_dict(self) -> dict[str, Any]:
         """Everything the next update depends on, as tensors and numbers."""
         nets = {name: getattr(self, name).flat for name in ("actor", "critics", "targets")}
-        steps = {name: getattr(self, name).optimizer.state_dict() for name in ("actor_step", "critic_step")}
-        rest = {"alpha_step": self.alpha_step.state_dict(), "log_alpha": self.log_alpha.detach()}
-        return copy.deepcopy({**nets, **steps, **rest, "generator": self.generator.get_state()})
+        steps = {name: getattr(self, name).state_dict() for name in STEPS}
+        rest = {"log_alpha": self.log_alpha, "generator": self.generator.get_state()}
+        return copy.deepcopy({**nets, **steps, **rest})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on exactly where ``state_dict`` was taken."""
-        with torch.no_grad():
-            for name in ("actor", "critics", "targets"):
-                getattr(self, name).flat.copy_(state[name])
-            self.log_alpha.copy_(state["log_alpha"])
-        state = copy.deepcopy(state)  # torch's optimisers keep what they are given
-        for name in ("actor_step", "critic_step"):
-            getattr(self, name).optimizer.load_state_dict(state[name])
-        self.alpha_step.load_state_dict(state["alpha_step"])
+        for name in ("actor", "critics", "targets"):
+            getattr(self, name).flat.copy_(state[name])
+        for name in STEPS:
+            getattr(self, name).load_state_dict(state[name])
+        self.log_alpha.copy_(state["log_alpha"])
         self.generator.set_state(state["generator"])
+
+
+def _first_rows(like: Tensor, value: Tensor | float, count: int) -> Tensor:
+    """``value`` in the first ``count`` rows, 0 in the others."""
+    padded = torch.zeros_like(like)
+    padded[:count] = value
+    return padded

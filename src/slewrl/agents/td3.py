@@ -17,6 +17,9 @@ from slewrl.limits import RateLimits
 from slewrl.nets import Adam, Ensemble
 from slewrl.replay import Batch
 
+NETS = ("actor", "critics", "target_actor", "target_critics")
+STEPS = ("actor_step", "critic_step")
+
 
 @dataclass(frozen=True)
 class TD3Config:
@@ -54,14 +57,13 @@ class TD3:
         n, d = observation_size, self.joints
         self.actor = Ensemble(1, (n, *config.hidden, d), self.generator)
         self.critics = Ensemble(2, (n + d, *config.hidden, 1), self.generator)
-        self.target_actor = Ensemble(1, (n, *config.hidden, d), self.generator)
-        self.target_critics = Ensemble(2, (n + d, *config.hidden, 1), self.generator)
-        self.target_actor.flat.copy_(self.actor.flat)
-        self.target_critics.flat.copy_(self.critics.flat)
-        self.actor_step = Adam(self.actor, config.learning_rate, config.max_grad_norm)
-        self.critic_step = Adam(self.critics, config.learning_rate, config.max_grad_norm)
+        self.first_critic = self.critics.member(0)
+        self.target_actor, self.target_critics = self.actor.target(), self.critics.target()
+        rate, clip = config.learning_rate, config.max_grad_norm
+        self.actor_step = Adam(self.actor.flat, self.actor.grad, rate, clip)
+        self.critic_step = Adam(self.critics.flat, self.critics.grad, rate, clip)
         self.updates = 0
-        self.utility = 0.0
+        self.utility = torch.zeros(())
 
     # ------------------------------------------------------------------ acting
 
@@ -75,56 +77,51 @@ class TD3:
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, batch: Batch) -> dict[str, float]:
+    def update(self, batch: Batch) -> dict[str, Tensor]:
         """One step of the critics and, every ``policy_delay`` times, of the actor and the targets."""
         self.updates += 1
-        log = {"critic_loss": self._update_critics(batch), "q": self.utility}
+        critic_loss = self._update_critics(batch)
         if self.updates % self.config.policy_delay == 0:
-            self.utility = log["q"] = self._update_actor(batch.observation)
+            self.utility = self._update_actor(batch.observation)
             self.target_actor.flat.lerp_(self.actor.flat, self.config.target_rate)
             self.target_critics.flat.lerp_(self.critics.flat, self.config.target_rate)
-        return log
+        return {"critic_loss": critic_loss, "q": self.utility}
 
     @torch.no_grad()
     def target(self, batch: Batch, noise: Tensor) -> Tensor:
         """y = r + gamma (1 - terminated) min_j Q'_j(s~', a'), a' from the smoothed target latent; shape (B,)."""
         clip = self.config.target_noise_clip
-        smoothing = (self.config.target_noise * noise).clamp(-clip, clip)
+        smoothing = (self.config.target_noise * noise).clamp_(-clip, clip)
         latent = self.target_actor.forward(batch.next_observation)[0] + smoothing
         action = self.layer(latent, self._box(batch.next_observation))
         q = self.target_critics.forward(torch.cat([batch.next_observation, action.judged], -1))[..., 0]
-        return batch.reward + self.config.discount * (1 - batch.terminated) * torch.minimum(q[0], q[1])
+        value = torch.minimum(q[0], q[1])
+        return torch.addcmul(batch.reward, 1 - batch.terminated, value, value=self.config.discount)
 
     @torch.no_grad()
-    def _update_critics(self, batch: Batch) -> float:
+    def _update_critics(self, batch: Batch) -> Tensor:
         """Mean squared error to the target, summed over the two critics."""
         y = self.target(batch, self._noise(batch.action))
         error = self.critics.forward(torch.cat([batch.observation, batch.action], -1)) - y.view(1, -1, 1)
         self.critics.backward(error * (2 / len(y)))
         self.critic_step.step()
-        return error.square().mean().item()
+        return error.square_().mean()
 
-    def _update_actor(self, observation: Tensor) -> float:
+    @torch.no_grad()
+    def _update_actor(self, observation: Tensor) -> Tensor:
         """Eq. (actor_loss) without entropy: E[-Q_1] + lambda E[penalty]; returns E[Q_1]."""
         count = len(observation)
-        latent = self.actor.forward(observation)[0].detach().clone().requires_grad_()
+        latent = self.actor.forward(observation)[0].detach().requires_grad_()
         with torch.enable_grad():
             action = self.layer(latent, self._box(observation))
-        with torch.no_grad():
-            q = self.critics.forward(torch.cat([observation, action.judged], -1))
-            first = torch.zeros_like(q)
-            first[0] = -1 / count
-            to_action = self.critics.backward(first, parameters=False, inputs=True)
-            assert to_action is not None
-            parts = {
-                action.judged: to_action[0, :, -self.joints :],
-                action.penalty: torch.full((count,), self.layer.penalty_weight / count),
-            }
-            parts = {part: grad for part, grad in parts.items() if part.requires_grad}  # a penalty of 0 has none
-            (to_latent,) = torch.autograd.grad(list(parts), latent, list(parts.values()))
-            self.actor.backward(to_latent.unsqueeze(0))
-            self.actor_step.step()
-        return q[0].mean().item()
+        q = self.first_critic.forward(torch.cat([observation, action.judged], -1))
+        to_action = self.first_critic.backward(torch.full_like(q, -1 / count), parameters=False, inputs=self.joints)
+        weights = {action.judged: to_action[0], action.penalty: torch.full((count,), self.layer.penalty_weight / count)}
+        parts = {part: weight for part, weight in weights.items() if part.requires_grad}  # a penalty of 0 has none
+        (to_latent,) = torch.autograd.grad(list(parts), latent, list(parts.values()))
+        self.actor.backward(to_latent[None])
+        self.actor_step.step()
+        return q.mean()
 
     def _box(self, observation: Tensor) -> Any:
         return self.limits.box(previous_action(observation, self.joints), check=False)
@@ -136,18 +133,16 @@ class TD3:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next update depends on, as tensors and numbers."""
-        nets = {name: getattr(self, name).flat for name in ("actor", "critics", "target_actor", "target_critics")}
-        steps = {name: getattr(self, name).optimizer.state_dict() for name in ("actor_step", "critic_step")}
+        nets = {name: getattr(self, name).flat for name in NETS}
+        steps = {name: getattr(self, name).state_dict() for name in STEPS}
         rest = {"updates": self.updates, "utility": self.utility, "generator": self.generator.get_state()}
         return copy.deepcopy({**nets, **steps, **rest})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on exactly where ``state_dict`` was taken."""
-        state = copy.deepcopy(state)  # torch's optimisers keep what they are given
-        with torch.no_grad():
-            for name in ("actor", "critics", "target_actor", "target_critics"):
-                getattr(self, name).flat.copy_(state[name])
-        for name in ("actor_step", "critic_step"):
-            getattr(self, name).optimizer.load_state_dict(state[name])
-        self.updates, self.utility = state["updates"], state["utility"]
+        for name in NETS:
+            getattr(self, name).flat.copy_(state[name])
+        for name in STEPS:
+            getattr(self, name).load_state_dict(state[name])
+        self.updates, self.utility = state["updates"], state["utility"].clone()
         self.generator.set_state(state["generator"])

@@ -111,6 +111,10 @@ class ActionLayer(ABC):
         gaussian = -0.5 * noise.square() - torch.log(std) - 0.5 * math.log(2 * math.pi)
         return action, gaussian.sum(-1) - action.log_det
 
+    def random(self, box: FeasibleBox, generator: torch.Generator | None = None) -> Tensor:
+        """An action for warm-up, shape (..., d): uniform over what the layer may execute, here F_t."""
+        return box.sample(generator)
+
     def target_entropy(self, limits: RateLimits) -> float:
         """SAC's usual -d, carried over to this layer's density units (notes on entropy: docs/layers.md)."""
         shift = self.placement.reference(limits) if self.density == "action_scaled" else 0.0

@@ -67,6 +67,11 @@ class NoLimit(Post):
         """The command kept in the action range."""
         return torch.clamp(command, box.working.low, box.working.high)
 
+    def random(self, box: FeasibleBox, generator: torch.Generator | None = None) -> Tensor:
+        """Uniform in the action range."""
+        uniform = torch.rand(box.prev.shape, generator=generator, dtype=box.prev.dtype, device=box.prev.device)
+        return torch.lerp(box.working.low, box.working.high, uniform).clamp(box.working.low, box.working.high)
+
 
 def distance_outside(command: Tensor, box: FeasibleBox) -> Tensor:
     """||relu(command outside [low, high])||_2, shape (...)."""
