@@ -44,6 +44,7 @@ class Bench:
     """What to run."""
 
     tasks: tuple[str, ...] = ("HalfCheetah-v5", "Humanoid-v5")
+    agents: tuple[str, ...] = ("sac", "td3")
     rounds: int = 12
     """Turns each contender gets."""
     steps: int = 250
@@ -155,7 +156,7 @@ def main(bench: Bench) -> None:
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
     rows = []
     for task in bench.tasks:
-        for agent in ("sac", "td3"):
+        for agent in bench.agents:
             with tempfile.TemporaryDirectory() as folder:
                 ms = measure(
                     {

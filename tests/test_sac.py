@@ -26,8 +26,10 @@ def batch(seed=0):
     observation[:4, -2:] = 1.0  # on a bound
     action = 2 * torch.rand(B, 2, generator=generator) - 1
     terminated = (torch.rand(B, generator=generator) < 0.3).float()
-    both = torch.cat([observation, following])
-    return Batch(both, action, torch.randn(B, generator=generator), terminated)
+    table = torch.zeros(2 * B, N + 4)
+    table[:, :N] = torch.cat([observation, following])
+    table[:B, N:] = torch.cat([action, torch.randn(B, 1, generator=generator), terminated[:, None]], -1)
+    return Batch(table, N, 2)
 
 
 def member(net, j, x):
@@ -70,14 +72,14 @@ def test_one_update_is_autograds(layer, density):
     alpha = sac.log_alpha.exp()
 
     y = twin.target(data, *drawn(twin, data.observations, noise), alpha)
-    twin.critics.weights, twin.critics.biases = twin.critics._views(plain["critics"])
+    twin.critics.weights, twin.critics.biases = twin.critics.views(plain["critics"])
     x = torch.cat([data.observation, data.action], -1)
     loss = sum(((member(twin.critics, j, x)[:, 0] - y) ** 2).mean() for j in range(2))
     loss.backward()
     torch.nn.utils.clip_grad_norm_([plain["critics"]], 1.0)
     adam["critics"].step()
 
-    twin.actor.weights, twin.actor.biases = twin.actor._views(plain["actor"])
+    twin.actor.weights, twin.actor.biases = twin.actor.views(plain["actor"])
     action, log_prob = drawn(twin, data.observation, noise[:B])
     x = torch.cat([data.observation, action.judged], -1)
     q = torch.minimum(member(twin.critics, 0, x), member(twin.critics, 1, x))[:, 0]
@@ -127,7 +129,7 @@ def test_a_thousand_updates_on_bounds_stay_finite(density):
     sac, data = agent(density=density), batch()
     data.observation[:, -2:] = data.next_observation[:, -2:] = 1.0
     for _ in range(1000):
-        log = sac.update(data)
+        log = sac.update(data, log=True)
     assert all(math.isfinite(value) for value in log.values())
     assert all(getattr(sac, name).flat.isfinite().all() for name in ("actor", "critics", "targets"))
 

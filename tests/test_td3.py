@@ -38,8 +38,8 @@ def test_two_updates_are_autograds(layer):
     plain = {name: getattr(td3, name).flat.detach().clone().requires_grad_() for name in ("actor", "critics")}
     adam = {name: torch.optim.Adam([flat], lr=3e-4) for name, flat in plain.items()}
     twin = agent(layer)
-    twin.critics.weights, twin.critics.biases = twin.critics._views(plain["critics"])
-    twin.actor.weights, twin.actor.biases = twin.actor._views(plain["actor"])
+    twin.critics.weights, twin.critics.biases = twin.critics.views(plain["critics"])
+    twin.actor.weights, twin.actor.biases = twin.actor.views(plain["actor"])
     for _ in range(2):
         y = twin.target(data, torch.randn(B, 2, generator=twin.generator))
         x = torch.cat([data.observation, data.action], -1)

@@ -8,7 +8,7 @@ because what does not fit the second-level cache is paid for at every step.
 
 import copy
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -18,32 +18,20 @@ from torch.optim.adam import adam
 
 
 class Ensemble:
-    """E MLPs with ReLU between layers, evaluated on E inputs of their own or on one they share.
+    """E MLPs with ReLU between layers, all evaluated on the same input.
 
     Args:
         members: E.
         sizes: widths from input to output, e.g. (29, 256, 256, 1).
         generator: draws the initial weights uniformly in +-1/sqrt(fan_in), as ``torch.nn.Linear`` does.
-        target_of: begin as a copy of this ensemble, and use its buffers: a target network only ever runs forward.
     """
 
-    def __init__(
-        self,
-        members: int,
-        sizes: tuple[int, ...],
-        generator: torch.Generator | None = None,
-        target_of: "Ensemble | None" = None,
-    ) -> None:
+    def __init__(self, members: int, sizes: tuple[int, ...], generator: torch.Generator) -> None:
         self.members, self.sizes = members, tuple(sizes)
         count = members * sum((i + 1) * o for i, o in pairwise(sizes))
-        self.flat = torch.empty(count)
-        self.weights, self.biases = self._views(self.flat)
-        if target_of is not None:
-            self.flat.copy_(target_of.flat)
-            self._passes = target_of._passes
-            return
-        self.grad = torch.zeros(count)
-        self._weight_grads, self._bias_grads = self._views(self.grad)
+        self.flat, self.grad = torch.empty(count), torch.zeros(count)
+        self.weights, self.biases = self.views(self.flat)
+        self._weight_grads, self._bias_grads = self.views(self.grad)
         self._passes: dict[int, _Pass] = {}
         for weight, bias in zip(self.weights, self.biases, strict=True):
             bound = 1 / math.sqrt(weight.shape[1])
@@ -51,8 +39,11 @@ class Ensemble:
             bias.uniform_(-bound, bound, generator=generator)
 
     def target(self) -> "Ensemble":
-        """A target network: equal now, to be moved by ``flat.lerp_``."""
-        return Ensemble(self.members, self.sizes, target_of=self)
+        """A target network: equal now, to be moved by ``flat.lerp_``; it only runs forward, in the same buffers."""
+        twin = copy.copy(self)
+        twin.flat = self.flat.clone()
+        twin.weights, twin.biases = self.views(twin.flat)
+        return twin
 
     def member(self, j: int) -> "Ensemble":
         """Member j as an ensemble of one, on the same parameters, with buffers of its own."""
@@ -61,65 +52,108 @@ class Ensemble:
         one.weights, one.biases = ([x[j : j + 1] for x in part] for part in (self.weights, self.biases))
         return one
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Outputs (E, B, out) for inputs (B, in) shared by all members, or (E, B, in).
-
-        The result is a buffer that the next call with the same B overwrites (a target's call, too); so is what
-        ``backward`` reads.
-        """
-        run = self._pass(x.shape[-2])
-        run.inputs[0] = x.expand(self.members, -1, -1)
-        last = len(self.weights) - 1
-        for i, (weight, bias, out) in enumerate(zip(self.weights, self.biases, run.outputs, strict=True)):
-            torch.bmm(run.inputs[i], weight, out=out)
-            out.add_(bias)
-            if i < last:
-                out.relu_()
-                run.inputs[i + 1] = out
-        return run.outputs[-1]
-
-    def backward(self, grad: Tensor, batch: int | None = None, parameters: bool = True, inputs: int = 0) -> Tensor:
-        """From d loss / d outputs (E, R, out), write ``self.grad``, return d loss / d the last ``inputs`` columns.
-
-        Args:
-            grad: of the first R <= B rows of the last ``forward``; the loss does not depend on the others.
-            batch: B, if not R.
-            parameters: whether to write ``self.grad``.
-            inputs: how many input columns, counted from the last, to return the gradient of, shape (E, R, inputs).
-        """
-        rows = grad.shape[-2]
-        run = self._pass(rows if batch is None else batch)
-        for i in reversed(range(len(self.weights))):
-            below = run.inputs[i][:, :rows]
-            if parameters:
-                torch.bmm(below.transpose(1, 2), grad, out=self._weight_grads[i])
-                torch.sum(grad, dim=1, keepdim=True, out=self._bias_grads[i])
-            if i > 0:
-                grad = times_transposed(grad, self.weights[i], run.grads[i][:, :rows])
-                # ReLU: the gradient passes where the unit was on.
-                torch.ops.aten.threshold_backward.grad_input(grad, below, 0, grad_input=grad)
-        return torch.bmm(grad, self.weights[0][:, self.sizes[0] - inputs :].transpose(1, 2))
-
-    def _pass(self, batch: int) -> "_Pass":
-        if batch not in self._passes:
-            self._passes[batch] = _Pass.allocate(self.members, batch, self.sizes)
-        return self._passes[batch]
-    def _views(self, flat: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Weights (E, in, out) and biases (E, 1, out) as views into a flat vector."""
+    def views(self, flat: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Weights (E, in, out) and biases (E, out), by layer, as views into a flat vector."""
         weights, biases, start = [], [], 0
+        table = flat.view(self.members, -1)
         for fan_in, fan_out in pairwise(self.sizes):
-            weight, bias = self.members * fan_in * fan_out, self.members * fan_out
-            weights.append(flat[start : start + weight].view(self.members, fan_in, fan_out))
-            biases.append(flat[start + weight : start + weight + bias].view(self.members, 1, fan_out))
-            start += weight + bias
+            middle, end = start + fan_in * fan_out, start + (fan_in + 1) * fan_out
+            weights.append(table[:, start:middle].view(self.members, fan_in, fan_out))
+            biases.append(table[:, middle:end])
+            start = end
         return weights, biases
 
+    def forward(self, x: Tensor, keep: bool = True) -> Tensor:
+        """Outputs (E, B, out) for inputs (B, in), in a buffer that the next call with the same B overwrites.
 
-def times_transposed(grad: Tensor, weight: Tensor, out: Tensor) -> Tensor:
-    """grad (E, R, o) times the transpose of weight (E, i, o); for o = 1 an outer product, which ``bmm`` is slow at."""
+        ``keep`` the hidden units of every member for ``backward``, or let the members share one set of buffers.
+        """
+        run = self._pass(x)
+        for j in range(self.members):
+            self._forward(j, x, run.hidden[j if keep else 0], run.outputs[j])
+        return run.outputs
+
+    def fit(self, x: Tensor, target: Tensor) -> Tensor:
+        """Write ``self.grad`` of the squared error to ``target`` (B,), mean over B and summed over members.
+
+        Returns the errors (E, B, 1). One member after the other, forward and back, while its units are in the cache.
+        """
+        run, goal = self._pass(x), target.unsqueeze(-1)
+        for j in range(self.members):
+            self._forward(j, x, run.hidden[0], run.outputs[j])
+            run.outputs[j].sub_(goal)
+            self._backward(j, x, run.hidden[0], run.outputs[j] * (2 / len(goal)), run.grads)
+        return run.outputs
+
+    def backward(self, x: Tensor, grad: Tensor) -> None:
+        """After ``forward(x)``: write ``self.grad`` from d loss / d outputs (E, R, out).
+
+        ``grad`` is that of the first R <= B rows; the loss does not depend on the others.
+        """
+        run = self._pass(x)
+        for j in range(self.members):
+            self._backward(j, x, run.hidden[j], grad[j], run.grads)
+
+    def least(self, x: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
+        """The smallest output (B,) over members of one output each, and its gradient (B, inputs).
+
+        The gradient is that of the last ``inputs`` columns of x (B, in). It passes through one member in each row, so
+        each member works on its own rows only.
+        """
+        value, which = self.forward(x)[..., 0].min(0)
+        run = self._pass(x)
+        if self.members == 1:
+            return value, self._to_inputs(0, run.hidden[0], run.grads, inputs)
+        grad = torch.empty(len(x), inputs)
+        for j in range(self.members):
+            rows = (which == j).nonzero()[:, 0]
+            hidden = [
+                torch.index_select(units, 0, rows, out=some[: len(rows)])
+                for units, some in zip(run.hidden[j], run.gathered, strict=True)
+            ]
+            grad.index_copy_(0, rows, self._to_inputs(j, hidden, run.grads, inputs))
+        return value, grad
+
+    def _to_inputs(self, j: int, hidden: list[Tensor], grads: list[Tensor], inputs: int) -> Tensor:
+        """Gradient of member j's one output with respect to its last ``inputs`` inputs, for given hidden units."""
+        rows, last = len(hidden[0]), len(hidden) - 1
+        grad = self.weights[-1][j].t().expand(rows, -1)
+        for i in reversed(range(last + 1)):
+            into = grads[i][:rows]
+            if i < last:
+                grad = torch.mm(grad, self.weights[i + 1][j].t(), out=into)
+            grad = torch.ops.aten.threshold_backward.grad_input(grad, hidden[i], 0, grad_input=into)
+        return torch.mm(grad, self.weights[0][j, -inputs:].t())
+
+    def _forward(self, j: int, x: Tensor, hidden: list[Tensor], out: Tensor) -> None:
+        """Member j, (B, in) to (B, out)."""
+        for weight, bias, units in zip(self.weights, self.biases, hidden, strict=False):
+            x = torch.addmm(bias[j], x, weight[j], out=units).relu_()
+        torch.addmm(self.biases[-1][j], x, self.weights[-1][j], out=out)
+
+    def _backward(self, j: int, x: Tensor, hidden: list[Tensor], grad: Tensor, grads: list[Tensor]) -> None:
+        """Member j, from the gradient of its output (R, out) to those of its parameters."""
+        rows = len(grad)
+        for i in reversed(range(len(self.weights))):
+            below = (hidden[i - 1] if i else x)[:rows]
+            torch.mm(below.t(), grad, out=self._weight_grads[i][j])
+            torch.sum(grad, dim=0, out=self._bias_grads[i][j])
+            if i:
+                grad = _times_transposed(grad, self.weights[i][j], grads[i - 1][:rows])
+                # ReLU: the gradient passes where the unit was on.
+                torch.ops.aten.threshold_backward.grad_input(grad, below, 0, grad_input=grad)
+
+    def _pass(self, x: Tensor) -> "_Pass":
+        if len(x) not in self._passes:
+            self._passes[len(x)] = _Pass.allocate(self.members, len(x), self.sizes)
+        return self._passes[len(x)]
+
+
+def _times_transposed(grad: Tensor, weight: Tensor, out: Tensor) -> Tensor:
+    """grad (R, o) times the transpose of weight (i, o); for o = 1 an outer product, which ``mm`` is slow at."""
     if grad.shape[-1] == 1:
-        return torch.mul(grad, weight.transpose(1, 2), out=out)
-    return torch.bmm(grad, weight.transpose(1, 2), out=out)
+        return torch.mul(grad, weight.t(), out=out)
+    return torch.mm(grad, weight.t(), out=out)
 
 
 class Adam:
@@ -160,15 +194,19 @@ class Adam:
 
 @dataclass
 class _Pass:
-    """The buffers of one forward and backward pass at one batch size."""
+    """The buffers of one forward and backward pass at one batch size B."""
 
-    outputs: list[Tensor]
+    hidden: list[list[Tensor]]
+    """Hidden units (B, width), by member and layer."""
     grads: list[Tensor]
-    inputs: list[Tensor] = field(default_factory=list)
+    """Their gradients, by layer: the members take turns."""
+    gathered: list[Tensor]
+    """Some rows of the hidden units of one member, by layer."""
+    outputs: Tensor
+    """(E, B, out)"""
 
     @classmethod
     def allocate(cls, members: int, batch: int, sizes: tuple[int, ...]) -> "_Pass":
-        buffers = [torch.empty(members, batch, width) for width in sizes[1:]]
-        # The gradient of the input is not kept, so the first place is never used.
-        grads = [torch.empty(0), *(torch.empty_like(b) for b in buffers[:-1])]
-        return cls(buffers, grads, [torch.empty(0)] * (len(sizes) - 1))
+        hidden = [[torch.empty(batch, width) for width in sizes[1:-1]] for _ in range(members)]
+        grads, gathered = ([torch.empty_like(x) for x in hidden[0]] for _ in range(2))
+        return cls(hidden, grads, gathered, torch.empty(members, batch, sizes[-1]))

@@ -1,45 +1,49 @@
 """A replay ring on disk: every observation stored once, in float32, resumable without copying.
 
 Each environment has its own ring of rows. A row holds the observation of a step, what was done and what came of it; the
-next observation is the next row's. An episode that ends leaves one more row, with its last observation and nothing
+next observation is the next row's, so that a draw reads two neighbours in memory. An episode that ends leaves one more row, with its last observation and nothing
 else. The ring has more rows than are ever sampled from, so that what is written between two checkpoints never
 overwrites what was live at the first of them: a checkpoint is a flush and two numbers, and a killed run goes on from
 the rows it finds.
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-TERMINATED, LAST = 1, 2
-"""Flags of a row: the step ended in a terminal state; the row is only the last observation of an episode."""
+TERMINATED, LAST = 1.0, 2.0
+"""Marks of a row: the step ended in a terminal state; the row is only the last observation of an episode."""
 
 
-class Batch(NamedTuple):
-    """B transitions drawn from the replay, all float32."""
+class Batch:
+    """B transitions as rows of one table, all float32: ``[observation | action | reward | terminated]``.
 
-    observations: Tensor
-    """(2B, n): at the time of the step, then after it, in one piece, so that the actor can see both in one pass."""
-    action: Tensor
-    """(B, d) what the critic judges."""
-    reward: Tensor
-    """(B,)"""
-    terminated: Tensor
-    """(B,) 1 where no value follows."""
+    The first B rows are the transitions, the next B the rows that follow them, whose observation is the next one and
+    whose action is free: an agent writes there (and, once the stored one has served, over ``action``) what it wants
+    judged, and the critics read ``inputs`` in place. So a batch serves one update, and no observation is copied.
 
-    @property
-    def observation(self) -> Tensor:
-        """(B, n) at the time of the step; the last d entries are the previous executed action."""
-        return self.observations[: len(self.reward)]
+    Args:
+        table: (2B, n + d + 2).
+        observation_size: n; the last d entries are the previous executed action.
+        action_size: d.
+    """
 
-    @property
-    def next_observation(self) -> Tensor:
-        """(B, n); at the end of an episode its own last observation, never that of the next reset."""
-        return self.observations[len(self.reward) :]
+    def __init__(self, table: Tensor, observation_size: int, action_size: int) -> None:
+        n, d, size = observation_size, action_size, len(table) // 2
+        self.size = size
+        """B."""
+        self.observations = table[:, :n]
+        """(2B, n): of the step, then after it; at the end of an episode its own last one, never the next reset's."""
+        self.observation, self.next_observation = self.observations[:size], self.observations[size:]
+        self.action, self.next_action = table[:size, n : n + d], table[size:, n : n + d]
+        """(B, d) each: what the critic judges; the second is for the agent to write."""
+        self.inputs, self.next_inputs = table[:size, : n + d], table[size:, : n + d]
+        """(B, n + d) each: observation and action."""
+        self.reward, self.terminated = table[:size, n + d], table[:size, n + d + 1]
+        """(B,) each; terminated is 1 where no value follows."""
 
 
 class Replay:
@@ -65,18 +69,20 @@ class Replay:
     ) -> None:
         self.window = max(2, capacity // environments)
         # A step writes at most two rows, and one row beyond the last is filled ahead.
-        rows = self.window + 2 * -(-interval // environments) + 2
-        self.observations = _array(folder, "observations", (environments, rows, observation_size), np.float32)
-        self.actions = _array(folder, "actions", (environments, rows, action_size), np.float32)
-        self.rewards = _array(folder, "rewards", (environments, rows), np.float32)
-        self.flags = _array(folder, "flags", (environments, rows), np.uint8)
+        self.rows = self.window + 2 * -(-interval // environments) + 2
+        """Length of each ring."""
+        self.observation_size, self.action_size = observation_size, action_size
+        width = observation_size + action_size + 2
+        self._stored = _array(folder, (environments * self.rows, width))
+        self._table = np.asarray(self._stored)  # without the memmap class, whose every index costs microseconds
         self.written = np.zeros(environments, dtype=np.int64)
         """Rows ever written, by environment; row k lies at k modulo the ring."""
+        self._batches: dict[int, tuple[NDArray[np.float32], Batch]] = {}
 
     @property
-    def rows(self) -> int:
-        """Length of each ring."""
-        return self.flags.shape[1]
+    def nbytes(self) -> int:
+        """What the rings take."""
+        return int(self._table.nbytes)
 
     def __len__(self) -> int:
         """Rows that can be drawn, last observations included."""
@@ -93,56 +99,53 @@ class Replay:
         ended: bool,
     ) -> None:
         """One step of one environment; ``ended`` where the next one starts from a reset."""
-        here = self.written[env] % self.rows
-        ahead = (here + 1) % self.rows
-        self.observations[env, here] = observation
-        self.actions[env, here] = action
-        self.rewards[env, here] = reward
-        self.flags[env, here] = TERMINATED if terminated else 0
-        self.observations[env, ahead] = next_observation
-        self.written[env] += 1
+        n, base, written = self.observation_size, env * self.rows, int(self.written[env])
+        here, ahead = self._table[base + written % self.rows], self._table[base + (written + 1) % self.rows]
+        here[:n] = observation
+        here[n:-2] = action
+        here[-2] = reward
+        here[-1] = TERMINATED if terminated else 0.0
+        ahead[:n] = next_observation
         if ended:
-            self.flags[env, ahead] = LAST
-            self.written[env] += 1
+            ahead[-1] = LAST
+        self.written[env] += 2 if ended else 1
 
     def sample(self, size: int, rng: np.random.Generator) -> Batch:
-        """``size`` transitions, uniform over what is live."""
-        env, row = self._draw(size, rng)
-        both = np.concatenate([row, (row + 1) % self.rows])
-        arrays = (
-            self.observations[np.tile(env, 2), both],
-            self.actions[env, row],
-            self.rewards[env, row],
-            (self.flags[env, row] & TERMINATED).astype(np.float32),
-        )
-        return Batch(*(torch.from_numpy(array) for array in arrays))
+        """``size`` transitions, uniform over what is live; the next call with this size overwrites them."""
+        if size not in self._batches:
+            table = np.zeros((2 * size, self._table.shape[1]), np.float32)
+            self._batches[size] = table, Batch(torch.from_numpy(table), self.observation_size, self.action_size)
+        table, batch = self._batches[size]
+        base, row = self._draw(size, rng)
+        index = np.concatenate([base + row, base + (row + 1) % self.rows])
+        self._table.take(index, axis=0, out=table, mode="clip")  # "clip": the default would copy twice
+        return batch
 
     def _draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Environments and ring rows, uniform over live rows that begin a step: draw, and draw again for the rest."""
-        envs, rows = np.empty(size, np.int64), np.empty(size, np.int64)
+        """Beginnings of rings and rows in them, uniform over live rows that begin a step: draw until all do."""
+        bases, rows = np.empty(size, np.int64), np.empty(size, np.int64)
         todo = np.arange(size)
         while len(todo):
             env = rng.integers(len(self.written), size=len(todo))
-            live = np.minimum(self.written[env], self.window)
-            back = (rng.random(len(todo)) * live).astype(np.int64) + 1
-            row = (self.written[env] - back) % self.rows
-            envs[todo], rows[todo] = env, row
-            todo = todo[(self.flags[env, row] & LAST) != 0]
-        return envs, rows
+            written = self.written[env]
+            back = (rng.random(len(todo)) * np.minimum(written, self.window)).astype(np.int64) + 1
+            base, row = env * self.rows, (written - back) % self.rows
+            bases[todo], rows[todo] = base, row
+            todo = todo[self._table[base + row, -1] == LAST]
+        return bases, rows
 
     def flush(self) -> None:
         """Write what is in memory to the disk."""
-        for array in (self.observations, self.actions, self.rewards, self.flags):
-            if isinstance(array, np.memmap):
-                array.flush()
+        if isinstance(self._stored, np.memmap):
+            self._stored.flush()
 
 
-def _array(folder: Path | None, name: str, shape: tuple[int, ...], dtype: type) -> NDArray[Any]:
+def _array(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.float32]:
     if folder is None:
-        return np.zeros(shape, dtype)
+        return np.zeros(shape, np.float32)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.bin"
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    path = folder / "rows.bin"
+    size = 4 * shape[0] * shape[1]
     if path.exists() and path.stat().st_size != size:
         raise ValueError(f"{path} has {path.stat().st_size} bytes, expected {size}: it belongs to another run")
-    return np.memmap(path, dtype, "r+" if path.exists() else "w+", shape=shape)
+    return np.memmap(path, np.float32, "r+" if path.exists() else "w+", shape=shape)

@@ -52,7 +52,7 @@ class Trainer:
         self.step, self.violations, self.episodes, self.episode_return = 0, 0, 0, 0.0
         self.last_return, self.last_utilisation = float("nan"), float("nan")
         self.observation, _ = self.env.reset(seed=spec.seed)
-        self.log: dict[str, torch.Tensor] = {}
+        self.log: dict[str, float] = {}
 
     # ------------------------------------------------------------------ one step of Algorithm 1
 
@@ -69,7 +69,8 @@ class Trainer:
         if ended:
             self._end_episode(info)
         if self.step > self.spec.learning_starts:
-            self.log = self.agent.update(self.replay.sample(self.spec.batch_size, self.rng))
+            batch = self.replay.sample(self.spec.batch_size, self.rng)
+            self.log = self.agent.update(batch, log=self.step % LOG_EVERY == 0)
 
     def _choose(self) -> tuple[np.ndarray, np.ndarray]:
         observation = torch.from_numpy(self.observation[None])
@@ -108,7 +109,7 @@ class Trainer:
 
     def _losses(self) -> dict[str, float]:
         names = ("critic_loss", "q", "entropy", "temperature")
-        return {name: float(self.log.get(name, float("nan"))) for name in names}
+        return {name: self.log.get(name, float("nan")) for name in names}
 
     def write_evaluation(self) -> dict[str, float]:
         """A row of eval.csv."""

@@ -84,22 +84,29 @@ class SAC:
         mean, std = self._heads(self.actor.forward(observation)[0])
         box = self.limits.box(previous_action(observation, self.joints), check=False)
         if explore:
-            return self.layer.sample(mean, std, self._noise(mean), box)[0]
+            return self.layer.draw(mean, std, self._noise(mean), box)
         return self.layer(mean, box)
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, batch: Batch) -> dict[str, Tensor]:
-        """One gradient step of critics, actor and temperature, and of the targets; returns what to log."""
+    def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
+        """One gradient step of critics, actor and temperature, and of the targets; returns what to ``log``.
+
+        Writes over the batch's actions.
+        """
         alpha = self.log_alpha.exp()
         # One pass of the actor over s~ and s~': it does not change before its own step below.
         output, action, log_prob = self._draw(batch.observations)
-        critic_loss = self._update_critics(batch, self.target(batch, action, log_prob, alpha))
-        utility = self._update_actor(batch.observation, alpha, output, action, log_prob)
-        entropy = -log_prob.detach()[: len(batch.reward)].mean()
-        self._update_temperature(entropy)
+        errors = self.critics.fit(batch.inputs, self.target(batch, action, log_prob, alpha))
+        losses = {"critic_loss": errors.square().mean().item()} if log else {}
+        self.critic_step.step()
         self.targets.flat.lerp_(self.critics.flat, self.config.target_rate)
-        return {"critic_loss": critic_loss, "q": utility, "entropy": entropy, "temperature": alpha}
+        utility = self._update_actor(batch, alpha, output, action, log_prob)
+        entropy = -log_prob.detach()[: batch.size].mean()
+        self._update_temperature(entropy)
+        if log:
+            losses |= {"q": utility.mean().item(), "entropy": entropy.item(), "temperature": alpha.item()}
+        return losses
 
     @torch.no_grad()
     def target(self, batch: Batch, action: Action, log_prob: Tensor, alpha: Tensor) -> Tensor:
@@ -107,43 +114,33 @@ class SAC:
 
         Args:
             batch: B transitions.
-            action: drawn for both halves of ``batch.observations``, (2B, d).
+            action: drawn for s~ and s~', (2B, d).
             log_prob: of that draw, (2B,).
             alpha: temperature.
         """
-        after = slice(len(batch.reward), None)
-        q = self.targets.forward(torch.cat([batch.next_observation, action.judged[after]], -1))[..., 0]
-        value = torch.minimum(q[0], q[1]).sub_(alpha * log_prob[after])
+        batch.next_action.copy_(action.judged[batch.size :])
+        q = self.targets.forward(batch.next_inputs, keep=False)[..., 0]
+        value = torch.minimum(q[0], q[1]).sub_(alpha * log_prob[batch.size :])
         return torch.addcmul(batch.reward, 1 - batch.terminated, value, value=self.config.discount)
 
     @torch.no_grad()
-    def _update_critics(self, batch: Batch, target: Tensor) -> Tensor:
-        """Mean squared error to the target, summed over the two critics."""
-        q = self.critics.forward(torch.cat([batch.observation, batch.action], -1))
-        error = q - target.view(1, -1, 1)
-        self.critics.backward(error * (2 / len(target)))
-        self.critic_step.step()
-        return error.square_().mean()
-
-    @torch.no_grad()
-    def _update_actor(
-        self, observation: Tensor, alpha: Tensor, output: Tensor, action: Action, log_prob: Tensor
-    ) -> Tensor:
-        """Eq. (actor_loss): E[alpha log pi - min_j Q_j] + lambda E[penalty] over s~; returns E[min Q].
+    def _update_actor(self, batch: Batch, alpha: Tensor, output: Tensor, action: Action, log_prob: Tensor) -> Tensor:
+        """Eq. (actor_loss): E[alpha log pi - min_j Q_j] + lambda E[penalty] over s~; returns min Q, (B,).
 
         ``output``, ``action`` and ``log_prob`` are those of s~ and s~' together (2B rows); the latter get gradient 0.
         """
-        count = len(observation)
-        q = self.critics.forward(torch.cat([observation, action.judged[:count]], -1))
-        first = (q[0] <= q[1]).float().div_(-count)
-        smaller = torch.stack([first, -1 / count - first])
-        to_action = self.critics.backward(smaller, parameters=False, inputs=self.joints).sum(0)
-        weights = {action.judged: to_action, log_prob: alpha / count, action.penalty: self.layer.penalty_weight / count}
-        parts = {part: _first_rows(part, weight, count) for part, weight in weights.items() if part.requires_grad}
-        (to_output,) = torch.autograd.grad(list(parts), output, list(parts.values()))
-        self.actor.backward(to_output[None, :count], batch=len(output))
+        batch.action.copy_(action.judged[: batch.size])
+        utility, to_action = self.critics.least(batch.inputs, self.joints)
+        weight = torch.zeros_like(log_prob)
+        weight[: batch.size] = 1 / batch.size
+        to_judged = torch.zeros_like(action.judged)
+        torch.div(to_action, -batch.size, out=to_judged[: batch.size])
+        grads = {action.judged: to_judged, log_prob: alpha * weight, action.penalty: self.layer.penalty_weight * weight}
+        grads = {part: grad for part, grad in grads.items() if part.requires_grad}  # a penalty of 0 has none
+        (to_output,) = torch.autograd.grad(list(grads), output, list(grads.values()))
+        self.actor.backward(batch.observations, to_output[None, : batch.size])
         self.actor_step.step()
-        return torch.minimum(q[0], q[1]).mean()
+        return utility
 
     def _update_temperature(self, entropy: Tensor) -> None:
         """d/d log alpha of log alpha (entropy - target entropy)."""
@@ -186,9 +183,3 @@ class SAC:
         self.log_alpha.copy_(state["log_alpha"])
         self.generator.set_state(state["generator"])
 
-
-def _first_rows(like: Tensor, value: Tensor | float, count: int) -> Tensor:
-    """``value`` in the first ``count`` rows, 0 in the others."""
-    padded = torch.zeros_like(like)
-    padded[:count] = value
-    return padded

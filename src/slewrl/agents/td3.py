@@ -63,7 +63,6 @@ class TD3:
         self.actor_step = Adam(self.actor.flat, self.actor.grad, rate, clip)
         self.critic_step = Adam(self.critics.flat, self.critics.grad, rate, clip)
         self.updates = 0
-        self.utility = torch.zeros(())
 
     # ------------------------------------------------------------------ acting
 
@@ -77,15 +76,22 @@ class TD3:
 
     # ------------------------------------------------------------------ learning
 
-    def update(self, batch: Batch) -> dict[str, Tensor]:
-        """One step of the critics and, every ``policy_delay`` times, of the actor and the targets."""
+    def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
+        """One step of the critics and, every ``policy_delay`` times, of the actor and the targets.
+
+        Returns what to ``log``; writes over the batch's actions.
+        """
         self.updates += 1
-        critic_loss = self._update_critics(batch)
+        errors = self.critics.fit(batch.inputs, self.target(batch, self._noise(batch.action)))
+        losses = {"critic_loss": errors.square().mean().item()} if log else {}
+        self.critic_step.step()
         if self.updates % self.config.policy_delay == 0:
-            self.utility = self._update_actor(batch.observation)
-            self.target_actor.flat.lerp_(self.actor.flat, self.config.target_rate)
             self.target_critics.flat.lerp_(self.critics.flat, self.config.target_rate)
-        return {"critic_loss": critic_loss, "q": self.utility}
+            utility = self._update_actor(batch)
+            self.target_actor.flat.lerp_(self.actor.flat, self.config.target_rate)
+            if log:
+                losses["q"] = utility.mean().item()
+        return losses
 
     @torch.no_grad()
     def target(self, batch: Batch, noise: Tensor) -> Tensor:
@@ -93,35 +99,26 @@ class TD3:
         clip = self.config.target_noise_clip
         smoothing = (self.config.target_noise * noise).clamp_(-clip, clip)
         latent = self.target_actor.forward(batch.next_observation)[0] + smoothing
-        action = self.layer(latent, self._box(batch.next_observation))
-        q = self.target_critics.forward(torch.cat([batch.next_observation, action.judged], -1))[..., 0]
+        batch.next_action.copy_(self.layer(latent, self._box(batch.next_observation)).judged)
+        q = self.target_critics.forward(batch.next_inputs, keep=False)[..., 0]
         value = torch.minimum(q[0], q[1])
         return torch.addcmul(batch.reward, 1 - batch.terminated, value, value=self.config.discount)
 
     @torch.no_grad()
-    def _update_critics(self, batch: Batch) -> Tensor:
-        """Mean squared error to the target, summed over the two critics."""
-        y = self.target(batch, self._noise(batch.action))
-        error = self.critics.forward(torch.cat([batch.observation, batch.action], -1)) - y.view(1, -1, 1)
-        self.critics.backward(error * (2 / len(y)))
-        self.critic_step.step()
-        return error.square_().mean()
-
-    @torch.no_grad()
-    def _update_actor(self, observation: Tensor) -> Tensor:
-        """Eq. (actor_loss) without entropy: E[-Q_1] + lambda E[penalty]; returns E[Q_1]."""
-        count = len(observation)
-        latent = self.actor.forward(observation)[0].detach().requires_grad_()
+    def _update_actor(self, batch: Batch) -> Tensor:
+        """Eq. (actor_loss) without entropy: E[-Q_1] + lambda E[penalty]; returns Q_1, (B,)."""
+        latent = self.actor.forward(batch.observation)[0].detach().requires_grad_()
         with torch.enable_grad():
-            action = self.layer(latent, self._box(observation))
-        q = self.first_critic.forward(torch.cat([observation, action.judged], -1))
-        to_action = self.first_critic.backward(torch.full_like(q, -1 / count), parameters=False, inputs=self.joints)
-        weights = {action.judged: to_action[0], action.penalty: torch.full((count,), self.layer.penalty_weight / count)}
-        parts = {part: weight for part, weight in weights.items() if part.requires_grad}  # a penalty of 0 has none
-        (to_latent,) = torch.autograd.grad(list(parts), latent, list(parts.values()))
-        self.actor.backward(to_latent[None])
+            action = self.layer(latent, self._box(batch.observation))
+        batch.action.copy_(action.judged)
+        utility, to_action = self.first_critic.least(batch.inputs, self.joints)
+        weight = torch.full_like(action.penalty, self.layer.penalty_weight / batch.size)
+        grads = {action.judged: to_action / -batch.size, action.penalty: weight}
+        grads = {part: grad for part, grad in grads.items() if part.requires_grad}  # a penalty of 0 has none
+        (to_latent,) = torch.autograd.grad(list(grads), latent, list(grads.values()))
+        self.actor.backward(batch.observation, to_latent[None])
         self.actor_step.step()
-        return q.mean()
+        return utility
 
     def _box(self, observation: Tensor) -> Any:
         return self.limits.box(previous_action(observation, self.joints), check=False)
@@ -135,7 +132,7 @@ class TD3:
         """Everything the next update depends on, as tensors and numbers."""
         nets = {name: getattr(self, name).flat for name in NETS}
         steps = {name: getattr(self, name).state_dict() for name in STEPS}
-        rest = {"updates": self.updates, "utility": self.utility, "generator": self.generator.get_state()}
+        rest = {"updates": self.updates, "generator": self.generator.get_state()}
         return copy.deepcopy({**nets, **steps, **rest})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -144,5 +141,5 @@ class TD3:
             getattr(self, name).flat.copy_(state[name])
         for name in STEPS:
             getattr(self, name).load_state_dict(state[name])
-        self.updates, self.utility = state["updates"], state["utility"].clone()
+        self.updates = state["updates"]
         self.generator.set_state(state["generator"])

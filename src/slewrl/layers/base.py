@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from slewrl.box import HALF_TYPES, FeasibleBox, LimitTensors
+from slewrl.layers import fused
 from slewrl.layers.place import Placement
 from slewrl.limits import RateLimits
 
@@ -106,10 +107,13 @@ class ActionLayer(ABC):
             The action, and log_prob of shape (...), in the layer's density units (Eq. sac_logprob).
         """
         mean, std, noise = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (mean, std, noise))
-        action = self(mean + std * noise, box)
-        # log N(u; mean, std) = -noise^2 / 2 - log std - log sqrt(2 pi)
-        gaussian = -0.5 * noise.square() - torch.log(std) - 0.5 * math.log(2 * math.pi)
-        return action, gaussian.sum(-1) - action.log_det
+        latent, log_density = fused.gaussian(mean, std, noise)
+        action = self(latent, box)
+        return action, log_density - action.log_det
+
+    def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Action:
+        """As ``sample``, without the log-probability: for acting."""
+        return self(mean + std * noise, box)
 
     def random(self, box: FeasibleBox, generator: torch.Generator | None = None) -> Tensor:
         """An action for warm-up, shape (..., d): uniform over what the layer may execute, here F_t."""

@@ -46,6 +46,10 @@ class TruncNorm(ActionLayer):
         log_density = truncated_log_density(v, centre, scale).sum(-1)
         return action, log_density.to(action.log_det.dtype) - action.log_det
 
+    def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Action:
+        """As ``sample``, without the log-density."""
+        return self.sample(mean, std, noise, box)[0]
+
 
 def truncated_log_density(v: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """log density at v in [-1, 1] of N(mean, std) truncated to [-1, 1], elementwise."""
