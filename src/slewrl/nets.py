@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
 
 
 class Ensemble:
@@ -31,7 +30,7 @@ class Ensemble:
         count = members * sum((i + 1) * o for i, o in pairwise(sizes))
         self.flat, self.grad = torch.empty(count), torch.zeros(count)
         self.weights, self.biases = self.views(self.flat)
-        self._weight_grads, self._bias_grads = self.views(self.grad)
+        self._nets = self._layers(self.flat, self.grad)
         self._passes: dict[int, _Pass] = {}
         for weight, bias in zip(self.weights, self.biases, strict=True):
             bound = 1 / math.sqrt(weight.shape[1])
@@ -43,13 +42,13 @@ class Ensemble:
         twin = copy.copy(self)
         twin.flat = self.flat.clone()
         twin.weights, twin.biases = self.views(twin.flat)
+        twin._nets = self._layers(twin.flat, self.grad)
         return twin
 
     def member(self, j: int) -> "Ensemble":
-        """Member j as an ensemble of one, on the same parameters, with buffers of its own."""
+        """Member j as an ensemble of one, on the same parameters, with buffers of its own; it only runs forward."""
         one = copy.copy(self)
-        one.members, one._passes = 1, {}
-        one.weights, one.biases = ([x[j : j + 1] for x in part] for part in (self.weights, self.biases))
+        one.members, one._passes, one._nets = 1, {}, self._nets[j : j + 1]
         return one
 
     def views(self, flat: Tensor) -> tuple[list[Tensor], list[Tensor]]:
@@ -63,14 +62,19 @@ class Ensemble:
             start = end
         return weights, biases
 
+    def _layers(self, flat: Tensor, grad: Tensor) -> list[list["_Layer"]]:
+        """By member and layer, two-dimensional views: made once, since making one costs microseconds."""
+        parts = (*self.views(flat), *self.views(grad))
+        return [[_Layer(*(x[j] for x in layer)) for layer in zip(*parts, strict=True)] for j in range(self.members)]
+
     def forward(self, x: Tensor, keep: bool = True) -> Tensor:
         """Outputs (E, B, out) for inputs (B, in), in a buffer that the next call with the same B overwrites.
 
         ``keep`` the hidden units of every member for ``backward``, or let the members share one set of buffers.
         """
         run = self._pass(x)
-        for j in range(self.members):
-            self._forward(j, x, run.hidden[j if keep else 0], run.outputs[j])
+        for j, net in enumerate(self._nets):
+            _forward(net, x, run.hidden[j if keep else 0], run.member_outputs[j])
         return run.outputs
 
     def fit(self, x: Tensor, target: Tensor) -> Tensor:
@@ -79,10 +83,10 @@ class Ensemble:
         Returns the errors (E, B, 1). One member after the other, forward and back, while its units are in the cache.
         """
         run, goal = self._pass(x), target.unsqueeze(-1)
-        for j in range(self.members):
-            self._forward(j, x, run.hidden[0], run.outputs[j])
-            run.outputs[j].sub_(goal)
-            self._backward(j, x, run.hidden[0], run.outputs[j] * (2 / len(goal)), run.grads)
+        for net, out in zip(self._nets, run.member_outputs, strict=True):
+            _forward(net, x, run.hidden[0], out)
+            out.sub_(goal)
+            _backward(net, x, run.hidden[0], out * (2 / len(goal)), run.grads)
         return run.outputs
 
     def backward(self, x: Tensor, grad: Tensor) -> None:
@@ -90,9 +94,10 @@ class Ensemble:
 
         ``grad`` is that of the first R <= B rows; the loss does not depend on the others.
         """
-        run = self._pass(x)
-        for j in range(self.members):
-            self._backward(j, x, run.hidden[j], grad[j], run.grads)
+        run, rows = self._pass(x), grad.shape[1]
+        grads = [to_units[:rows] for to_units in run.grads]
+        for j, net in enumerate(self._nets):
+            _backward(net, x[:rows], [units[:rows] for units in run.hidden[j]], grad[j], grads)
 
     def least(self, x: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
         """The smallest output (B,) over members of one output each, and its gradient (B, inputs).
@@ -103,45 +108,17 @@ class Ensemble:
         value, which = self.forward(x)[..., 0].min(0)
         run = self._pass(x)
         if self.members == 1:
-            return value, self._to_inputs(0, run.hidden[0], run.grads, inputs)
+            return value, _to_inputs(self._nets[0], run.hidden[0], run.grads, inputs)
         grad = torch.empty(len(x), inputs)
-        for j in range(self.members):
+        for j, net in enumerate(self._nets):
             rows = (which == j).nonzero()[:, 0]
             hidden = [
                 torch.index_select(units, 0, rows, out=some[: len(rows)])
                 for units, some in zip(run.hidden[j], run.gathered, strict=True)
             ]
-            grad.index_copy_(0, rows, self._to_inputs(j, hidden, run.grads, inputs))
+            grads = [to_units[: len(rows)] for to_units in run.grads]
+            grad.index_copy_(0, rows, _to_inputs(net, hidden, grads, inputs))
         return value, grad
-
-    def _to_inputs(self, j: int, hidden: list[Tensor], grads: list[Tensor], inputs: int) -> Tensor:
-        """Gradient of member j's one output with respect to its last ``inputs`` inputs, for given hidden units."""
-        rows, last = len(hidden[0]), len(hidden) - 1
-        grad = self.weights[-1][j].t().expand(rows, -1)
-        for i in reversed(range(last + 1)):
-            into = grads[i][:rows]
-            if i < last:
-                grad = torch.mm(grad, self.weights[i + 1][j].t(), out=into)
-            grad = torch.ops.aten.threshold_backward.grad_input(grad, hidden[i], 0, grad_input=into)
-        return torch.mm(grad, self.weights[0][j, -inputs:].t())
-
-    def _forward(self, j: int, x: Tensor, hidden: list[Tensor], out: Tensor) -> None:
-        """Member j, (B, in) to (B, out)."""
-        for weight, bias, units in zip(self.weights, self.biases, hidden, strict=False):
-            x = torch.addmm(bias[j], x, weight[j], out=units).relu_()
-        torch.addmm(self.biases[-1][j], x, self.weights[-1][j], out=out)
-
-    def _backward(self, j: int, x: Tensor, hidden: list[Tensor], grad: Tensor, grads: list[Tensor]) -> None:
-        """Member j, from the gradient of its output (R, out) to those of its parameters."""
-        rows = len(grad)
-        for i in reversed(range(len(self.weights))):
-            below = (hidden[i - 1] if i else x)[:rows]
-            torch.mm(below.t(), grad, out=self._weight_grads[i][j])
-            torch.sum(grad, dim=0, out=self._bias_grads[i][j])
-            if i:
-                grad = _times_transposed(grad, self.weights[i][j], grads[i - 1][:rows])
-                # ReLU: the gradient passes where the unit was on.
-                torch.ops.aten.threshold_backward.grad_input(grad, below, 0, grad_input=grad)
 
     def _pass(self, x: Tensor) -> "_Pass":
         if len(x) not in self._passes:
@@ -149,11 +126,43 @@ class Ensemble:
         return self._passes[len(x)]
 
 
-def _times_transposed(grad: Tensor, weight: Tensor, out: Tensor) -> Tensor:
-    """grad (R, o) times the transpose of weight (i, o); for o = 1 an outer product, which ``mm`` is slow at."""
-    if grad.shape[-1] == 1:
-        return torch.mul(grad, weight.t(), out=out)
-    return torch.mm(grad, weight.t(), out=out)
+class _Layer:
+    """One layer of one member: weight (in, out), bias (out,), and their gradients."""
+
+    def __init__(self, weight: Tensor, bias: Tensor, weight_grad: Tensor, bias_grad: Tensor) -> None:
+        self.weight, self.bias, self.weight_grad, self.bias_grad = weight, bias, weight_grad, bias_grad
+        self.transposed = weight.t()
+
+
+def _forward(net: list[_Layer], x: Tensor, hidden: list[Tensor], out: Tensor) -> None:
+    """(B, in) to (B, out)."""
+    for layer, units in zip(net[:-1], hidden, strict=True):
+        x = torch.addmm(layer.bias, x, layer.weight, out=units).relu_()
+    torch.addmm(net[-1].bias, x, net[-1].weight, out=out)
+
+
+def _backward(net: list[_Layer], x: Tensor, hidden: list[Tensor], grad: Tensor, grads: list[Tensor]) -> None:
+    """From the gradient of the output (B, out) to those of the parameters."""
+    for i in reversed(range(len(net))):
+        below = hidden[i - 1] if i else x
+        torch.mm(below.t(), grad, out=net[i].weight_grad)
+        torch.sum(grad, dim=0, out=net[i].bias_grad)
+        if i:
+            # For one output an outer product, which mm is slow at.
+            times = torch.mul if grad.shape[1] == 1 else torch.mm
+            grad = times(grad, net[i].transposed, out=grads[i - 1])
+            # ReLU: the gradient passes where the unit was on.
+            torch.ops.aten.threshold_backward.grad_input(grad, below, 0, grad_input=grad)
+
+
+def _to_inputs(net: list[_Layer], hidden: list[Tensor], grads: list[Tensor], inputs: int) -> Tensor:
+    """Gradient of the one output with respect to the last ``inputs`` inputs, for given hidden units."""
+    grad = net[-1].transposed.expand(len(hidden[0]), -1)
+    for i in reversed(range(len(hidden))):
+        if i < len(hidden) - 1:
+            grad = torch.mm(grad, net[i + 1].transposed, out=grads[i])
+        grad = torch.ops.aten.threshold_backward.grad_input(grad, hidden[i], 0, grad_input=grads[i])
+    return torch.mm(grad, net[0].transposed[:, -inputs:])
 
 
 class Adam:
@@ -170,16 +179,16 @@ class Adam:
         self.flat, self.grad, self.learning_rate, self.max_norm = flat, grad, learning_rate, max_norm
         self.mean, self.square, self.count = torch.zeros_like(flat), torch.zeros_like(flat), torch.tensor(0.0)
 
-    @torch.no_grad()
     def step(self) -> None:
-        """One step along the gradient. The functional form: torch's class spends 0.1 ms a step on bookkeeping."""
+        """One step along the gradient, by the kernel of torch's fused Adam: its wrappers cost more than the kernel."""
         if self.max_norm < math.inf:
             norm = math.sqrt(torch.dot(self.grad, self.grad).item())
             if norm > self.max_norm:
                 self.grad.mul_(self.max_norm / norm)
-        adam(
-            [self.flat], [self.grad], [self.mean], [self.square], [], [self.count], fused=True, amsgrad=False,
-            beta1=0.9, beta2=0.999, lr=self.learning_rate, weight_decay=0.0, eps=1e-8, maximize=False,
+        self.count += 1
+        torch._fused_adam_(
+            [self.flat], [self.grad], [self.mean], [self.square], [], [self.count], lr=self.learning_rate, beta1=0.9,
+            beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
         )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
@@ -204,9 +213,12 @@ class _Pass:
     """Some rows of the hidden units of one member, by layer."""
     outputs: Tensor
     """(E, B, out)"""
+    member_outputs: list[Tensor]
+    """The same, (B, out) each."""
 
     @classmethod
     def allocate(cls, members: int, batch: int, sizes: tuple[int, ...]) -> "_Pass":
         hidden = [[torch.empty(batch, width) for width in sizes[1:-1]] for _ in range(members)]
         grads, gathered = ([torch.empty_like(x) for x in hidden[0]] for _ in range(2))
-        return cls(hidden, grads, gathered, torch.empty(members, batch, sizes[-1]))
+        outputs = torch.empty(members, batch, sizes[-1])
+        return cls(hidden, grads, gathered, outputs, list(outputs))
