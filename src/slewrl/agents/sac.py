@@ -36,8 +36,8 @@ class SACConfig:
     """gamma."""
     target_rate: float = 0.005
     """tau of the target critics."""
-    initial_temperature: float = 0.05
-    """alpha at the start; ours. Small, since in normalised increments a large one means aimless wandering."""
+    initial_temperature: float = 1.0
+    """alpha at the start; ours, and SAC's usual. From .05 it sinks before the policy has explored."""
     mean_bound: str = "linear"
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
     log_std_range: tuple[float, float] = (-20.0, 2.0)
