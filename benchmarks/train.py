@@ -2,8 +2,8 @@
 
     python benchmarks/train.py
 
-Same task, observations, networks (2 x 256, ReLU), batch (256) and one update per step; one core, a process for each, which
-take turns, so that a machine's mood falls on all of them. Peers get the limit as people write it by
+Same task, observations, networks (2 x 256, ReLU), batch (256) and one update per step; one core, a process for each,
+which take turns, so that a machine's mood falls on all of them. Peers get the limit as people write it by
 hand, a clip in a wrapper. CPU time, not wall time; no evaluation, logging or checkpoints in it. The last rows time the
 matrix products of one update alone, in the same shapes and through the same library.
 """
@@ -60,7 +60,9 @@ class HandClip(gym.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gym.Env[Any, Any], limits: RateLimits) -> None:
         super().__init__(env)
         self.up, self.down = limits.up.astype(np.float32), limits.down.astype(np.float32)
-        bounds = [np.concatenate([getattr(s, k) for s in (env.observation_space, env.action_space)]) for k in ("low", "high")]
+        bounds = [
+            np.concatenate([getattr(s, k) for s in (env.observation_space, env.action_space)]) for k in ("low", "high")
+        ]
         self.observation_space = gym.spaces.Box(*(b.astype(np.float32) for b in bounds))
 
     def reset(self, **options: Any) -> Any:
@@ -114,7 +116,9 @@ def products(task: str, agent: str) -> Advance:
     # Of each: forward passes, gradients of the weights, gradients of the hidden units, and of the action.
     half = 0.5 if agent == "td3" else 1.0  # TD3 updates the actor every other time, against one critic
     work = _gemms(actor, forward=1 + half, weights=half, hidden=half)
-    work += _gemms(critic, forward=4 + (2 if agent == "sac" else half), weights=2, hidden=2 + (2 if agent == "sac" else half))
+    work += _gemms(
+        critic, forward=4 + (2 if agent == "sac" else half), weights=2, hidden=2 + (2 if agent == "sac" else half)
+    )
     buffers = [(torch.randn(a, b), torch.randn(b, c), torch.empty(a, c), times) for a, b, c, times in work]
 
     def advance(steps: int) -> None:

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from slewrl import RateLimits, make_layer
 from slewrl.augmented import previous_action
-from slewrl.envs.augment import Augment
+from slewrl.envs.augment import Augment, AugmentVector
 from slewrl.metrics import rate_use, return_cv
 from slewrl.presets import PRESETS
 
@@ -111,3 +112,61 @@ def test_a_reset_action_must_be_possible():
         make(reset_action=np.zeros(2))
     with pytest.raises(ValueError, match="lies outside the range"):
         make(reset_action=np.full(6, 1.5))
+
+
+# ---------------------------------------------------------------- the vector twin
+
+
+def vector(mode, lengths=(3, 5)):
+    """Two rate-limited pendulums whose episodes end after 3 and 5 steps."""
+    makers = [lambda n=n: gym.make("Pendulum-v1", max_episode_steps=n) for n in lengths]
+    return AugmentVector(SyncVectorEnv(makers, autoreset_mode=mode), RateLimits.preset("Pendulum-v1", "tight"))
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_every_mode_sees_the_episodes_a_single_environment_sees(mode):
+    """Env k of the vector against Augment alone, reset and stepped by hand: the same observations, to the bit."""
+    env = vector(mode)
+    singles = [
+        Augment(gym.make("Pendulum-v1", max_episode_steps=n), RateLimits.preset("Pendulum-v1", "tight")) for n in (3, 5)
+    ]
+    observations, _ = env.reset(seed=[10, 11])
+    expected = [single.reset(seed=10 + k)[0] for k, single in enumerate(singles)]
+    over, rng, uses = [False, False], np.random.default_rng(0), 0
+    for _ in range(20):
+        assert np.array_equal(observations, np.stack(expected))
+        actions = rng.uniform(-0.1, 0.1, (2, 1)).astype(np.float32)
+        observations, _, terminated, truncated, info = env.step(actions)
+        for k, single in enumerate(singles):
+            if over[k]:  # NEXT_STEP: this step was its reset, and its action was not executed
+                expected[k], over[k] = single.reset()[0], False
+                continue
+            expected[k], _, _, ended, single_info = single.step(actions[k])
+            assert ended == (terminated[k] or truncated[k])
+            if ended:
+                assert info["_rate_use"][k] and info["rate_use"][k].steps == (3, 5)[k]
+                assert info["rate_use"][k].utilisation == single_info["rate_use"].utilisation
+                uses += 1
+                if mode == AutoresetMode.SAME_STEP:
+                    assert np.array_equal(info["final_obs"][k], expected[k])  # with the last action of its own episode
+                    expected[k] = single.reset()[0]
+                else:
+                    over[k] = True
+    assert uses >= 8
+
+
+def test_without_autoreset_only_the_masked_environments_start_again():
+    env = vector(AutoresetMode.DISABLED)
+    env.reset(seed=0)
+    for _ in range(3):
+        observations, _, _, truncated, _ = env.step(np.full((2, 1), 0.05, np.float32))
+    assert truncated.tolist() == [True, False]
+    observations, _ = env.reset(options={"reset_mask": truncated})
+    assert previous_action(observations, 1)[:, 0].tolist() == [0.0, np.float32(0.05)]
+    assert [len(chain) for chain in env.chains] == [1, 4]
+
+
+def test_the_vector_twin_refuses_what_the_single_one_refuses():
+    limits = RateLimits([0.2] * 5, low=-1, high=1)
+    with pytest.raises(ValueError, match="6 actions, but limits for 5: "):
+        AugmentVector(gym.make_vec("HalfCheetah-v5", num_envs=2), limits)

@@ -50,8 +50,10 @@ ORDER = [
     ["importers", "presets", "theory"],
     ["layers", "metrics", "augmented", "nets", "replay"],
     ["audit", "report", "agents", "envs", "checkpoint", "runs"],
-    ["evaluate"],
-    ["train", "demo"],
+    ["evaluate", "logs"],
+    ["train", "progress"],
+    ["play"],
+    ["demo"],
     ["cli"],
 ]
 

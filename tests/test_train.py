@@ -11,13 +11,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
-from slewrl import checkpoint
+from slewrl import RateLimits, checkpoint
 from slewrl.runs import RunFolder, RunSpec
-from slewrl.train import Trainer, train
+from slewrl.train import BrokenEnvironmentError, Trainer, train
 
 # A ring of 300 rows wraps three times over.
 SPEC = RunSpec(
@@ -104,7 +105,7 @@ def test_mujoco_runs_resume_bit_for_bit(task, tmp_path):
         while trainer.step < stop:
             trainer.advance()
             if trainer.step % 200 == 0:
-                trainer.write_evaluation()
+                folder.append("eval.csv", trainer.evaluation_row())
                 trainer.save()
         trainer.save()
     assert train(spec, folder)
@@ -196,12 +197,82 @@ def test_folders_that_are_not_runs(tmp_path):
         folder.spec()
 
 
-def test_a_nan_from_the_environment_names_the_step(tmp_path):
+def three_steps_in(tmp_path, spec=SPEC):
     folder = RunFolder(tmp_path / "run")
-    folder.create(SPEC)
-    trainer = Trainer(SPEC, folder)
+    folder.create(spec)
+    trainer = Trainer(spec, folder)
     for _ in range(3):
         trainer.advance()
-    trainer.env.unwrapped.state = np.array([np.nan, 0.0])
-    with pytest.raises(FloatingPointError, match=r"Pendulum-v1: observation\[0\] is nan after step 4"):
+    return trainer
+
+
+def test_a_nan_observation_names_the_step(tmp_path):
+    trainer = three_steps_in(tmp_path)
+    trainer.envs[0].unwrapped.state = np.array([np.nan, 0.0])
+    message = r"Pendulum-v1, environment 0, step 4: observation\[0\] is nan, expected a finite number"
+    with pytest.raises(BrokenEnvironmentError, match=message):
         trainer.advance()
+
+
+class Faulty(gym.Wrapper):
+    """A Pendulum that breaks at its fifth step."""
+
+    def step(self, action):
+        observation, reward, *rest = self.env.step(action)
+        self.count = getattr(self, "count", 0) + 1
+        if self.count == 5 and self.spec.kwargs.get("how") == "raise":
+            raise ConnectionError("the bus went away")
+        return observation, float("nan") if self.count == 5 else reward, *rest
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("nan", "step 5: the reward is nan, expected a finite number"),
+        ("raise", "step 5: ConnectionError: the bus went away"),
+    ],
+)
+def test_an_environment_that_breaks_is_named_and_the_checkpoint_stays(tmp_path, how, message):
+    made = []
+
+    def make(how, **kwargs):
+        made.append(gym.make("Pendulum-v1", **kwargs))
+        return Faulty(made[-1]) if len(made) == 1 else made[-1]  # the evaluation's stays whole
+
+    gym.register("Faulty-v0", make, kwargs={"how": how})
+    RateLimits.preset("Pendulum-v1", "tight").to_yaml(tmp_path / "limits.yaml")
+    spec = replace(SPEC, task="Faulty-v0", limits=str(tmp_path / "limits.yaml"), evaluate_every=4)
+    folder = RunFolder(tmp_path / "run")
+    folder.create(spec)
+    try:
+        with pytest.raises(BrokenEnvironmentError, match=f"Faulty-v0, environment 0, {message}"):
+            train(spec, folder)
+    finally:
+        gym.registry.pop("Faulty-v0")
+    assert checkpoint.load_newest(folder.checkpoints)[0]["step"] == 4
+
+
+@pytest.mark.parametrize("environments", [2, 3])
+def test_several_environments_resume_bit_for_bit(environments, tmp_path):
+    """Three do not divide the intervals of 200 and 1000 steps."""
+    spec = replace(SPEC, environments=environments, steps=900)
+    expected = fingerprint(finished(tmp_path / "whole", spec))
+    folder = killed(tmp_path / "run", spec, kills=2, seed=0)
+    assert fingerprint(folder) == expected
+    rows = np.genfromtxt(folder.path / "eval.csv", delimiter=",", names=True)
+    assert [round(step / 200) for step in rows["step"][:4]] == [1, 2, 3, 4] and rows["step"][-1] >= 900
+    assert (rows["violations"] == 0).all()
+
+
+def test_tensorboard_has_the_same_numbers(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    folder = RunFolder(tmp_path / "run")
+    folder.create(SPEC)
+    assert train(SPEC, folder, tensorboard=True)
+    board = EventAccumulator(str(folder.path / "tensorboard")).Reload()
+    rows = np.genfromtxt(folder.path / "eval.csv", delimiter=",", names=True)
+    logged = board.Scalars("eval/return_mean")
+    assert [event.step for event in logged] == rows["step"].tolist()
+    assert [event.value for event in logged] == pytest.approx(rows["return_mean"], rel=1e-6)
+    assert "train/temperature" in board.Tags()["scalars"]

@@ -1,30 +1,30 @@
 """The command line. Every option's help is the docstring of its field; torch is imported only to run a command."""
 
-import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+import yaml
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
 from slewrl import __version__
+from slewrl.runs import RunFolder, RunSpec, write_csv
 
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
-    from slewrl.runs import RunFolder
 
 HELP = """Reinforcement learning under hard actuator rate limits: |a_t - a_{t-1}| <= delta, every joint, every step.
 
 Where to start:
-  slewrl demo                                            see the guarantee hold, in half a minute
+  slewrl demo                                            train, evaluate, audit: a page in five minutes
   slewrl limits robot.urdf --dt 0.02 --safety 0.9        from a robot's datasheet to limits.yaml
   slewrl train --task HalfCheetah-v5 --steps 60000       train under the paper's tight limits; --help for the rest
   slewrl evaluate runs/NAME                              what a trained policy comes to
+  slewrl play runs/NAME --video out.mp4                  see it move
   slewrl limits H1:paper --out h1.yaml                   the same for a built-in set of limits
   slewrl --version
 
@@ -105,91 +105,68 @@ class Train:
     """Train a policy under rate limits, or go on with a run that was stopped.
 
     slewrl train --task HalfCheetah-v5 --limits tight --layer ddsrad --agent sac --seed 12345 --steps 60000 --out runs/x
+    slewrl train --resume runs/x
+    slewrl train --task Pendulum-v1 --steps 10000 --set agent.learning_rate=1e-3 layer.penalty_weight=0.01
     """
 
-    task: str = ""
-    """A Gymnasium id with a Box action, e.g. HalfCheetah-v5."""
-    limits: str = "tight"
-    """A preset of the task, or a limits.yaml."""
-    layer: str = "ddsrad"
-    """The action layer: ddsrad, interval_tanh, boxpro, ... (docs/layers.md), or package.module:Class."""
-    agent: str = "sac"
-    """sac or td3."""
-    seed: int = 12345
-    """Of everything random: the same seed gives the same run, to the byte."""
-    steps: int = 1_000_000
-    """Environment steps."""
-    density: str = "normalized"
-    """Units of SAC's entropy: normalized, action_scaled, or action (the paper's)."""
-    learning_starts: int = 10_000
-    """Steps of uniform actions, within the limits, before learning."""
+    spec: Annotated[RunSpec, tyro.conf.arg(name="")] = RunSpec()
+    set: tuple[str, ...] = ()
+    """Any fields of the agent's config or of the layer: agent.NAME=VALUE layer.NAME=VALUE ..."""
     paper_mode: bool = False
     """The paper's choices where ours differ: entropy in action units with target -d, and a tanh on the actor's mean."""
     out: Path | None = None
     """Folder of the run (default: runs/ and a name made of the above)."""
     resume: Path | None = None
-    """Go on with the run in this folder; every other option is taken from it."""
+    """Go on with the run in this folder; what decides its result is taken from there."""
+    tensorboard: bool = True
+    """Write event files, too: tensorboard --logdir runs."""
 
     def run(self) -> int:
         """Train to the end, with a progress line; Ctrl-C checkpoints first."""
-        from slewrl.runs import RunFolder
+        from slewrl.progress import progress_line
         from slewrl.train import train
 
         folder = RunFolder(self.resume) if self.resume else self._begin()
-        spec = folder.spec()
-        console = Console()
+        spec, console = folder.spec(), Console()
         console.print(
             f"[bold]{folder.path}[/]: {spec.task} {spec.limits}, {spec.agent} with {spec.layer}, {spec.steps:,} steps"
         )
-        columns = [
-            "{task.completed:>9,} steps",
-            "{task.fields[rate]:>4.0f}/s",
-            "return {task.fields[score]:>7.0f}",
-            "evaluation {task.fields[evaluation]:>7.0f}",
-            "use {task.fields[use]:.0%}",
-            "violations {task.fields[violations]}",
-        ]
-        start: Any = {"rate": 0.0, "score": 0.0, "evaluation": 0.0, "use": 0.0, "violations": 0}
-        with Progress(BarColumn(20), *columns, TimeRemainingColumn(), console=console) as progress:
-            line = progress.add_task("", total=spec.steps, **start)
-
-            def report(row: dict[str, Any]) -> None:
-                if "message" in row:
-                    console.print(f"[yellow]{row['message']}[/]")
-                elif "evaluation" in row:
-                    progress.update(line, evaluation=row["evaluation"])
-                else:
-                    fields = {"score": row["return"], "use": row["utilisation"]}  # NaN before the first episode ends
-                    shown: Any = {key: 0.0 if math.isnan(value) else value for key, value in fields.items()}
-                    progress.update(
-                        line, completed=row["step"], rate=row["rate"], violations=row["violations"], **shown
-                    )
-
-            finished = train(spec, folder, report)
-        console.print("finished" if finished else f"stopped; go on with: slewrl train --resume {folder.path}")
+        with progress_line(spec.steps, console) as report:
+            finished = train(spec, folder, report, self.tensorboard)
+        after = f"slewrl evaluate {folder.path}" if finished else f"slewrl train --resume {folder.path}"
+        console.print(f"{'finished' if finished else 'stopped'}; next: [bold]{after}[/]")
         return 0 if finished else 130
 
-    def _begin(self) -> "RunFolder":
-        from slewrl.runs import RunFolder, RunSpec
+    def _begin(self) -> RunFolder:
         from slewrl.train import check_spec
 
-        if not self.task:
-            raise ValueError("--task is missing, e.g. --task HalfCheetah-v5 (or --resume RUN)")
-        options = {"mean_bound": "tanh"} if self.paper_mode and self.agent == "sac" else {}
-        spec = RunSpec(
-            self.task, self.limits, self.layer, self.agent, self.seed, self.steps,
-            density="action" if self.paper_mode else self.density,
-            learning_starts=self.learning_starts, agent_options=options,
-        )  # fmt: skip
+        spec = self._chosen()
         check_spec(spec)
         folder = RunFolder(self.out or Path("runs") / spec.key)
         folder.create(spec)
         return folder
 
+    def _chosen(self) -> RunSpec:
+        """The spec with what ``--set`` and ``--paper-mode`` add."""
+        options: dict[str, dict[str, Any]] = {"agent": {}, "layer": {}}
+        for text in self.set:
+            path, _, value = text.partition("=")
+            owner, _, name = path.partition(".")
+            if owner not in options or not name or not value:
+                raise ValueError(f"--set is {text!r}, expected agent.NAME=VALUE or layer.NAME=VALUE")
+            options[owner][name] = yaml.safe_load(value)
+        spec = replace(self.spec, agent_options=options["agent"], layer_options=options["layer"])
+        if self.paper_mode and spec.agent == "sac":
+            spec = replace(spec, density="action", agent_options={**options["agent"], "mean_bound": "tanh"})
+        return spec
+
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Run a trained policy without exploration and print what it came to."""
+    """Run a trained policy without exploration, print what it came to, and write it down.
+
+    Leaves evaluation/episodes.csv (a row an episode) and evaluation/density.csv (how often which increment) in the run.
+    """
 
     run_folder: tyro.conf.Positional[Path]
     """The folder of a run."""
@@ -198,45 +175,79 @@ class Evaluate:
 
     def run(self) -> int:
         """Print return, utilisation and exact violations."""
-        from slewrl import checkpoint
         from slewrl.evaluate import evaluate
-        from slewrl.runs import RunFolder
-        from slewrl.train import EVALUATION_SEED, Trainer
+        from slewrl.play import load_policy
+        from slewrl.train import EVALUATION_SEED
 
-        folder = RunFolder(self.run_folder)
-        trainer = Trainer(folder.spec(), folder)
-        state, complaints = checkpoint.load_newest(folder.checkpoints)
-        trainer.agent.load_state_dict(state["agent"])
-        result = evaluate(
-            lambda x: trainer.agent.act(x, explore=False), trainer.evaluation_env, self.episodes, EVALUATION_SEED
-        )
-        table = Table(title=f"{folder.path}, step {state['step']:,}, {self.episodes} episodes", box=SIMPLE_HEAD)
+        if self.episodes < 1:
+            raise ValueError(f"--episodes is {self.episodes}, expected at least 1")
+        policy = load_policy(self.run_folder)
+        result = evaluate(policy.act, policy.env, self.episodes, EVALUATION_SEED)
+        table = Table(title=f"{self.run_folder}, step {policy.step:,}, {self.episodes} episodes", box=SIMPLE_HEAD)
+        table.title_justify = "left"
         for column in ("", "value"):
             table.add_column(column, justify="right" if column else "left")
         for name, value in result.row().items():
-            table.add_row(name, f"{value:,.4g}")
-        for message in complaints:
-            Console().print(f"[yellow]{message}[/]")
-        Console().print(table)
+            joint = name.removeprefix("utilisation_")
+            label = f"utilisation of {policy.env.limits.names[int(joint)]}" if joint.isdigit() else name
+            table.add_row(label, f"{value:,.4g}")
+        console = Console()
+        for message in policy.complaints:
+            console.print(f"[yellow]{message}[/]")
+        console.print(table)
+        folder = self.run_folder / "evaluation"
+        write_csv(folder / "episodes.csv", result.episodes())
+        write_csv(folder / "density.csv", result.density(policy.env.limits.names))
+        console.print(f"wrote [bold]{folder}[/]: episodes.csv, density.csv (docs/metrics.md defines every column)")
+        return 0
+
+
+@dataclass(frozen=True)
+class Play:
+    """Record a trained policy on video."""
+
+    run_folder: tyro.conf.Positional[Path]
+    """The folder of a run."""
+    video: Path | None = None
+    """File to write, .mp4 or .gif (default: play.mp4 in the run's folder)."""
+    episodes: int = 1
+    """How many, one after the other."""
+    seed: int = 0
+    """Of the first episode."""
+
+    def run(self) -> int:
+        """Render, write, and say what was seen."""
+        from slewrl.play import record
+
+        video = self.video or self.run_folder / "play.mp4"
+        frames, returns, violations = record(self.run_folder, video, self.episodes, self.seed)
+        scores = ", ".join(f"{value:,.0f}" for value in returns)
+        Console().print(f"wrote [bold]{video}[/]: {frames:,} frames, return {scores}, {violations} violations")
         return 0
 
 
 @dataclass(frozen=True)
 class Demo:
-    """Draw what every layer can reach, then try to break every one of them a million times."""
+    """Train DD-SRad and the hand-written clip side by side, evaluate and audit them, and write a page about it.
+
+    About five minutes on two cores. Stopped, it goes on where it was.
+    """
 
     out: Path = Path("demo")
-    """Folder for the figure."""
-    cases: int = 1_000_000
+    """Folder for the runs, the figure and the page (index.html)."""
+    steps: int = 20_000
+    """Environment steps of each run."""
+    cases: int = 200_000
     """Adversarial actions per layer."""
 
     def run(self) -> int:
         """Run the demo; the exit code is 1 if a hard layer broke a limit."""
         from slewrl import demo
 
-        if self.cases < 1:
-            raise ValueError(f"--cases is {self.cases}, expected at least 1")
-        return int(demo.run(self.out, self.cases) > 0)
+        for name in ("cases", "steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--{name} is {getattr(self, name)}, expected at least 1")
+        return int(demo.run(self.out, self.cases, self.steps) > 0)
 
 
 def print_limits(limits: "RateLimits", title: str) -> None:
@@ -275,12 +286,12 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(__version__)
         raise SystemExit(0)
-    command: Limits | Train | Evaluate | Demo = tyro.cli(
-        Limits | Train | Evaluate | Demo, prog="slewrl", description=HELP
+    command: Limits | Train | Evaluate | Play | Demo = tyro.cli(
+        Limits | Train | Evaluate | Play | Demo, prog="slewrl", description=HELP
     )
     try:
         raise SystemExit(command.run())
-    except (ValueError, KeyError, OSError, FloatingPointError) as error:
+    except (ValueError, KeyError, OSError, RuntimeError) as error:
         # KeyError quotes its message; a person should not see that.
         print(f"error: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
         raise SystemExit(2) from None

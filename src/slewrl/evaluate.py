@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from slewrl.envs.augment import Augment
 from slewrl.layers.base import Action
-from slewrl.metrics import RateUse, return_cv
+from slewrl.metrics import RateUse, increment_density, increments_and_limits, return_cv
 
 Act = Callable[[torch.Tensor], Action]
 """Augmented observations (N, n) to an action for each."""
@@ -28,6 +27,8 @@ class Evaluation:
     """Utilisation and violations of what was executed, by episode."""
     raw_violations: int
     """Joint steps at which what the critic judges, not what was executed, left F_t."""
+    increments: NDArray[np.float64]
+    """Every increment over its limit, (sum of lengths, d); in [-1, 1] for hard layers."""
 
     def row(self) -> dict[str, float]:
         """The columns of eval.csv; docs/metrics.md defines each."""
@@ -47,10 +48,32 @@ class Evaluation:
             **{f"utilisation_{i}": float(value) for i, value in enumerate(per_joint)},
         }
 
+    def episodes(self) -> list[dict[str, float]]:
+        """A row for each episode, as episodes.csv has them."""
+        return [
+            {
+                "episode": k,
+                "return": float(self.returns[k]),
+                "length": int(self.lengths[k]),
+                "reward_mean": float(self.returns[k] / self.lengths[k]),
+                "utilisation": use.utilisation,
+                "violations": use.violations,
+            }
+            for k, use in enumerate(self.uses)
+        ]
+
+    def density(self, names: tuple[str, ...], bins: int = 50) -> list[dict[str, float]]:
+        """A row for each bin of increment over limit, as density.csv has them: its ends, then a column per joint."""
+        edges, densities = increment_density(self.increments, bins)
+        return [
+            {"from": float(edges[b]), "to": float(edges[b + 1]), **dict(zip(names, densities[b].tolist(), strict=True))}
+            for b in range(bins)
+        ]
+
 
 def evaluate(act: Act, env: Augment, episodes: int, seed: int) -> Evaluation:
     """Run ``episodes`` episodes; episode k is reset with ``seed + k``."""
-    returns, lengths, uses, raw = [], [], [], 0
+    returns, lengths, uses, increments, raw = [], [], [], [], 0
     for k in range(episodes):
         observation, _ = env.reset(seed=seed + k)
         total, steps, done = 0.0, 0, False
@@ -62,10 +85,7 @@ def evaluate(act: Act, env: Augment, episodes: int, seed: int) -> Evaluation:
             total, steps, done = total + float(reward), steps + 1, bool(terminated or truncated)
         returns.append(total)
         lengths.append(steps)
-        uses.append(_use(info))
-    return Evaluation(np.array(returns), np.array(lengths), tuple(uses), raw)
-
-
-def _use(info: dict[str, Any]) -> RateUse:
-    use: RateUse = info["rate_use"]
-    return use
+        uses.append(info["rate_use"])
+        moved, allowed = increments_and_limits(np.stack(env.chain), env.limits)
+        increments.append(moved / allowed)
+    return Evaluation(np.array(returns), np.array(lengths), tuple(uses), raw, np.concatenate(increments))

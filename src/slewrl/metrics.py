@@ -33,11 +33,26 @@ def rate_use(actions: NDArray[np.floating], limits: RateLimits) -> RateUse:
     if steps < 1:
         return RateUse(0, 0, 0.0, 0.0, np.zeros(limits.dim))
     violations = int(limits.outside(actions[1:], actions[:-1]).sum())
-    increments = np.diff(actions.astype(np.float64), axis=0)
-    allowed = np.where(increments >= 0, limits.up, limits.down)
+    increments, allowed = increments_and_limits(actions, limits)
     ratios = np.abs(increments) / allowed
     ratio_of_sums = float((np.abs(increments).sum(-1) / allowed.sum(-1)).mean())
     return RateUse(steps, violations, ratio_of_sums, float(ratios.mean()), ratios.mean(0))
+
+
+def increments_and_limits(
+    actions: NDArray[np.floating], limits: RateLimits
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of a chain of actions (T + 1, d): the increments (T, d), and the limit of each in the direction it went."""
+    increments = np.diff(actions.astype(np.float64), axis=0)
+    return increments, np.where(increments >= 0, limits.up, limits.down)
+
+
+def increment_density(relative: NDArray[np.float64], bins: int = 50) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Density of increments over their limits (T, d), each in [-1, 1]: edges (bins + 1,), densities (bins, d)."""
+    edges = np.linspace(-1, 1, bins + 1)
+    clipped = np.clip(relative, -1, 1)  # a soft layer's may lie beyond
+    counts = [np.histogram(joint, edges, density=True)[0] for joint in clipped.T]
+    return edges, np.stack(counts, axis=1)
 
 
 def return_cv(returns: NDArray[np.floating]) -> float:

@@ -2,8 +2,8 @@
 
 A network here is an *ensemble* of E equal MLPs (E = 1 for an actor, 2 for twin critics) whose parameters lie in one
 flat vector: an optimiser step, a gradient norm and a target update are each one operation on one tensor. On a CPU,
-autograd's bookkeeping and its 256 KB temporaries otherwise take as long as half the matrix products. The buffers are few,
-because what does not fit the second-level cache is paid for at every step.
+autograd's bookkeeping and its 256 KB temporaries otherwise take as long as half the matrix products. The buffers are
+few, because what does not fit the second-level cache is paid for at every step.
 """
 
 import copy

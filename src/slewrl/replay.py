@@ -1,10 +1,10 @@
 """A replay ring on disk: every observation stored once, in float32, resumable without copying.
 
 Each environment has its own ring of rows. A row holds the observation of a step, what was done and what came of it; the
-next observation is the next row's, so that a draw reads two neighbours in memory. An episode that ends leaves one more row, with its last observation and nothing
-else. The ring has more rows than are ever sampled from, so that what is written between two checkpoints never
-overwrites what was live at the first of them: a checkpoint is a flush and two numbers, and a killed run goes on from
-the rows it finds.
+next observation is the next row's, so that a draw reads two neighbours in memory. An episode that ends leaves one more
+row, with its last observation and nothing else. The ring has more rows than are ever sampled from, so that what is
+written between two checkpoints never overwrites what was live at the first of them: a checkpoint is a flush and two
+numbers, and a killed run goes on from the rows it finds.
 """
 
 from pathlib import Path

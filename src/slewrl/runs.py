@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tyro.conf import Suppress
+
 VERSION = 1
 
 
@@ -19,20 +21,22 @@ VERSION = 1
 class RunSpec:
     """What decides the result of a run."""
 
-    task: str
-    """A Gymnasium id with a Box action."""
+    task: str = ""
+    """A Gymnasium id with a Box action, e.g. HalfCheetah-v5."""
     limits: str = "tight"
-    """A preset of the task, or the path of a limits.yaml."""
+    """A preset of the task (wide, tight), or a limits.yaml of your own (slewrl limits writes one)."""
     layer: str = "ddsrad"
-    """An action layer, by name or dotted path."""
+    """The action layer: ddsrad, interval_srad, boxpro, ... (docs/layers.md), or package.module:Class."""
     agent: str = "sac"
     """sac or td3."""
     seed: int = 12345
-    """Of everything random."""
+    """Of everything random: the same seed gives the same run, to the byte."""
     steps: int = 1_000_000
-    """Environment steps."""
+    """Environment steps, over all environments."""
     density: str = "normalized"
-    """Units of the entropy: normalized, action_scaled or action."""
+    """Units of SAC's entropy: normalized, action_scaled, or action (the paper's)."""
+    environments: int = 1
+    """How many environments step in turn; there is one update per environment step, however many."""
     learning_starts: int = 10_000
     """Steps with actions uniform in F_t before the first update."""
     batch_size: int = 256
@@ -43,9 +47,9 @@ class RunSpec:
     """Steps between evaluations; checkpoints are taken then, too."""
     evaluate_episodes: int = 5
     """Episodes per evaluation."""
-    agent_options: dict[str, Any] = field(default_factory=dict)
+    agent_options: Suppress[dict[str, Any]] = field(default_factory=dict)
     """Fields of the agent's config that differ from its defaults."""
-    layer_options: dict[str, Any] = field(default_factory=dict)
+    layer_options: Suppress[dict[str, Any]] = field(default_factory=dict)
     """Fields of the layer that differ from its defaults."""
 
     @property
@@ -129,6 +133,16 @@ class RunFolder:
     def finish(self) -> None:
         """Mark the run as finished."""
         write_atomically(self.path / "DONE", "")
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """A whole table at once; makes the folder if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomically(path, text.getvalue())
 
 
 def write_atomically(path: Path, text: str) -> None:

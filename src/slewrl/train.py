@@ -2,8 +2,6 @@
 
 import dataclasses
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +16,21 @@ from slewrl.envs.augment import Augment
 from slewrl.envs.state import get_state, set_state
 from slewrl.evaluate import evaluate
 from slewrl.layers import make_layer
+from slewrl.layers.base import Action
 from slewrl.limits import RateLimits
+from slewrl.logs import Logs, Report
 from slewrl.replay import Replay
 from slewrl.runs import RunFolder, RunSpec
 
 LOG_EVERY = 1_000
 EVALUATION_SEED = 1_000_000
 """Evaluation episodes are reset with this and the seeds after it, in every run."""
-Report = Callable[[dict[str, Any]], None]
+SCALARS = ("step", "violations", "episodes", "returns", "last_return", "last_utilisation", "log")
+"""Attributes of a Trainer that a checkpoint holds as they are."""
+
+
+class BrokenEnvironmentError(RuntimeError):
+    """The environment raised, or gave a number that is none; the message says which one, when and what."""
 
 
 class Trainer:
@@ -39,106 +44,107 @@ class Trainer:
     def __init__(self, spec: RunSpec, folder: RunFolder) -> None:
         self.spec, self.folder = spec, folder
         self.limits = load_limits(spec.task, spec.limits)
-        self.env, self.evaluation_env = (Augment(gym.make(spec.task), self.limits) for _ in range(2))
-        size = self.env.observation_space.shape[0]  # type: ignore[index]
-        agent_class = AGENTS[spec.agent]
-        module = __import__(agent_class.__module__, fromlist=["_"])
-        config = getattr(module, f"{agent_class.__name__}Config")(**_tuples(spec.agent_options))
-        layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
-        self.agent = agent_class(config, self.limits, layer, size, spec.seed)
-        self.replay = Replay(spec.capacity, spec.evaluate_every, 1, size, self.limits.dim, folder.path / "replay")
+        self.envs = [Augment(gym.make(spec.task), self.limits) for _ in range(spec.environments)]
+        self.evaluation_env = Augment(gym.make(spec.task), self.limits)
+        size = self.evaluation_env.observation_space.shape[0]  # type: ignore[index]
+        self.agent = make_agent(spec, self.limits, size)
+        rows = (spec.capacity, spec.evaluate_every, spec.environments, size, self.limits.dim)
+        self.replay = Replay(*rows, folder.path / "replay")
         self.rng = np.random.default_rng(spec.seed)
         self.warm_up = torch.Generator().manual_seed(spec.seed + 1)
-        self.step, self.violations, self.episodes, self.episode_return = 0, 0, 0, 0.0
+        self.step, self.violations, self.episodes = 0, 0, 0
+        self.returns = [0.0] * spec.environments
         self.last_return, self.last_utilisation = float("nan"), float("nan")
-        self.observation, _ = self.env.reset(seed=spec.seed)
+        self.observation = np.stack([env.reset(seed=spec.seed + k)[0] for k, env in enumerate(self.envs)])
         self.log: dict[str, float] = {}
 
     # ------------------------------------------------------------------ one step of Algorithm 1
 
     def advance(self) -> None:
-        """One environment step and, past the warm-up, one update."""
+        """One step of every environment and, past the warm-up, as many updates."""
         executed, judged = self._choose()
-        following, reward, terminated, truncated, info = self.env.step(executed)
-        self._check(following, reward)
-        ended = bool(terminated or truncated)
-        self.replay.add(0, self.observation, judged, float(reward), following, bool(terminated), ended)
-        self.step += 1
-        self.episode_return += float(reward)
-        self.observation = following
-        if ended:
-            self._end_episode(info)
+        for k in range(len(self.envs)):
+            self._step(k, executed[k], judged[k])
         if self.step > self.spec.learning_starts:
-            batch = self.replay.sample(self.spec.batch_size, self.rng)
-            self.log = self.agent.update(batch, log=self.step % LOG_EVERY == 0)
+            for _ in self.envs:
+                batch = self.replay.sample(self.spec.batch_size, self.rng)
+                self.log = self.agent.update(batch, log=self.has_passed(LOG_EVERY))
+
+    def has_passed(self, every: int) -> bool:
+        """Whether the last ``advance`` reached a multiple of ``every`` steps."""
+        return self.step % every < len(self.envs)
 
     def _choose(self) -> tuple[np.ndarray, np.ndarray]:
-        observation = torch.from_numpy(self.observation[None])
+        observation = torch.from_numpy(self.observation)
         if self.step < self.spec.learning_starts:
             box = self.limits.box(previous_action(observation, self.limits.dim), check=False)
-            uniform = self.agent.layer.random(box, self.warm_up)[0].numpy()
+            uniform = self.agent.layer.random(box, self.warm_up).numpy()
             return uniform, uniform
         action = self.agent.act(observation)
-        return action.executed[0].numpy(), action.judged[0].numpy()
+        return action.executed.numpy(), action.judged.numpy()
 
-    def _check(self, observation: np.ndarray, reward: Any) -> None:
-        if not np.isfinite(observation).all():
-            where = int(np.flatnonzero(~np.isfinite(observation))[0])
-            raise FloatingPointError(
-                f"{self.spec.task}: observation[{where}] is {observation[where]} after step {self.step + 1}"
-            )
-        if not np.isfinite(reward):
-            raise FloatingPointError(f"{self.spec.task}: reward is {reward} after step {self.step + 1}")
+    def _step(self, k: int, executed: np.ndarray, judged: np.ndarray) -> None:
+        """Step environment k, store what happened, begin its next episode if this one ended."""
+        where = f"{self.spec.task}, environment {k}, step {self.step + 1}"
+        try:
+            following, reward, terminated, truncated, info = self.envs[k].step(executed)
+        except Exception as error:
+            raise BrokenEnvironmentError(f"{where}: {type(error).__name__}: {error}") from error
+        check_numbers(where, following, reward)
+        ended = bool(terminated or truncated)
+        self.replay.add(k, self.observation[k], judged, float(reward), following, bool(terminated), ended)
+        self.step += 1
+        self.returns[k] += float(reward)
+        self.observation[k] = self._next_episode(k, info) if ended else following
 
-    def _end_episode(self, info: dict[str, Any]) -> None:
+    def _next_episode(self, k: int, info: dict[str, Any]) -> np.ndarray:
         use = info["rate_use"]
         self.violations += use.violations
         self.episodes += 1
-        self.last_return, self.last_utilisation = self.episode_return, use.utilisation
-        self.episode_return = 0.0
-        self.observation, _ = self.env.reset()
+        self.last_return, self.last_utilisation = self.returns[k], use.utilisation
+        self.returns[k] = 0.0
+        observation: np.ndarray = self.envs[k].reset()[0]
+        return observation
 
     # ------------------------------------------------------------------ logging
 
-    def write_train_row(self) -> None:
-        """A row of train.csv."""
-        violations = self.violations + self.env.rate_use().violations
+    def train_row(self) -> dict[str, float]:
+        """What train.csv gets."""
+        violations = self.violations + sum(env.rate_use().violations for env in self.envs)
         row = {"step": self.step, "episodes": self.episodes, "episode_return": self.last_return}
         row |= {"utilisation": self.last_utilisation, "violations": violations}
-        self.folder.append("train.csv", {**row, **{f"loss_{k}": v for k, v in self._losses().items()}})
-
-    def _losses(self) -> dict[str, float]:
         names = ("critic_loss", "q", "entropy", "temperature")
-        return {name: self.log.get(name, float("nan")) for name in names}
+        return {**row, **{name: self.log.get(name, float("nan")) for name in names}}
 
-    def write_evaluation(self) -> dict[str, float]:
-        """A row of eval.csv."""
-        result = evaluate(
-            lambda x: self.agent.act(x, explore=False),
-            self.evaluation_env,
-            self.spec.evaluate_episodes,
-            EVALUATION_SEED,
-        ).row()
-        self.folder.append("eval.csv", {"step": self.step, **result})
-        return result
+    def evaluation_row(self) -> dict[str, float]:
+        """What eval.csv gets: seeded episodes without exploration."""
+        try:
+            result = evaluate(self.act, self.evaluation_env, self.spec.evaluate_episodes, EVALUATION_SEED)
+        except Exception as error:
+            where = f"{self.spec.task}, evaluation after step {self.step}"
+            raise BrokenEnvironmentError(f"{where}: {type(error).__name__}: {error}") from error
+        return {"step": self.step, **result.row()}
+
+    def act(self, observation: torch.Tensor) -> Action:
+        """The policy without exploration."""
+        return self.agent.act(observation, explore=False)
 
     # ------------------------------------------------------------------ saving
 
     def save(self) -> None:
         """A checkpoint of everything the rest of the run depends on."""
         self.replay.flush()
-        scalars = ("step", "violations", "episodes", "episode_return", "last_return", "last_utilisation", "log")
         state = {
             "spec": dataclasses.asdict(self.spec),
             "agent": self.agent.state_dict(),
             "replay_written": torch.from_numpy(self.replay.written.copy()),
             "rng": self.rng.bit_generator.state,
             "warm_up": self.warm_up.get_state(),
-            "env": _plain(get_state(self.env)),
-            "chain": torch.from_numpy(np.stack(self.env.chain)),
+            "envs": [_plain(get_state(env)) for env in self.envs],
+            "chains": [torch.from_numpy(np.stack(env.chain)) for env in self.envs],
             "observation": torch.from_numpy(self.observation.copy()),
             "csv": self.folder.sizes(),
-            **{name: getattr(self, name) for name in scalars},
+            **{name: getattr(self, name) for name in SCALARS},
         }
         checkpoint.save(self.folder.checkpoints, self.step, state)
 
@@ -151,20 +157,27 @@ class Trainer:
         self.rng.bit_generator.state = state["rng"]
         self.warm_up.set_state(state["warm_up"])
         self.folder.cut(state["csv"])
-        for name in ("step", "violations", "episodes", "episode_return", "last_return", "last_utilisation", "log"):
+        for name in SCALARS:
             setattr(self, name, state[name])
-        if state["env"] is None:
-            return [f"{self.spec.task} has no known state: resuming on a fresh episode, not bit for bit"]
-        set_state(self.env, _numpy(state["env"]))
-        self.env.chain = list(state["chain"].numpy())
+        if None in state["envs"]:
+            return [f"{self.spec.task} has no known state: resuming on fresh episodes, not bit for bit"]
+        for env, saved, chain in zip(self.envs, state["envs"], state["chains"], strict=True):
+            set_state(env, _numpy(saved))
+            env.chain = list(chain.numpy())
         self.observation = state["observation"].numpy()
         return []
 
 
-def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None) -> bool:
+def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, tensorboard: bool = False) -> bool:
     """Run ``spec`` in ``folder`` to its end, from its newest checkpoint if it has one.
 
     Ctrl-C (or SIGTERM) takes a checkpoint after the step under way and returns False.
+
+    Args:
+        spec: what to run.
+        folder: where it lives; holds run.json already.
+        report: called with every row logged, and with ``{"message": ...}`` for what a person should know.
+        tensorboard: whether to write the same numbers for TensorBoard, too.
     """
     torch.set_num_threads(1)
     trainer = Trainer(spec, folder)
@@ -174,42 +187,58 @@ def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None) -
             report({"message": message})
     else:
         folder.cut({})
-    with _Interrupts() as interrupts:
-        clock, begun = time.process_time(), trainer.step
-        while trainer.step < spec.steps:
+    with _Interrupts() as interrupts, Logs(folder, trainer.step, report, tensorboard) as logs:
+        while trainer.step < spec.steps and not interrupts.seen:
             trainer.advance()
-            if trainer.step % LOG_EVERY == 0:
-                trainer.write_train_row()
-                rate = (trainer.step - begun) / max(time.process_time() - clock, 1e-9)
-                folder.append("timing.csv", {"step": trainer.step, "steps_per_cpu_second": round(rate, 2)})
-                report(
-                    {
-                        "step": trainer.step,
-                        "return": trainer.last_return,
-                        "utilisation": trainer.last_utilisation,
-                        "violations": trainer.violations,
-                        "rate": rate,
-                    }
-                )
-            if trainer.step % spec.evaluate_every == 0 or trainer.step == spec.steps:
-                report({"evaluation": trainer.write_evaluation()["return_mean"]})
+            last = trainer.step >= spec.steps
+            if trainer.has_passed(LOG_EVERY):
+                logs.write("train.csv", trainer.train_row())
+            if trainer.has_passed(spec.evaluate_every) or last:
+                logs.write("eval.csv", trainer.evaluation_row())
+            if trainer.has_passed(spec.evaluate_every) or last or interrupts.seen:
                 trainer.save()
-            if interrupts.seen:
-                trainer.save()
-                return False
+    if trainer.step < spec.steps:
+        return False
     folder.finish()
     return True
 
 
+def make_agent(spec: RunSpec, limits: RateLimits, observation_size: int) -> Any:
+    """The agent of a run, new."""
+    agent_class = AGENTS[spec.agent]
+    module = __import__(agent_class.__module__, fromlist=["_"])
+    config = getattr(module, f"{agent_class.__name__}Config")(**_tuples(spec.agent_options))
+    layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
+    return agent_class(config, limits, layer, observation_size, spec.seed)
+
+
+def check_numbers(where: str, observation: np.ndarray, reward: Any) -> None:
+    """Refuse what is not finite, saying where."""
+    if not np.isfinite(observation).all():
+        i = int(np.flatnonzero(~np.isfinite(observation))[0])
+        raise BrokenEnvironmentError(f"{where}: observation[{i}] is {observation[i]}, expected a finite number")
+    if not np.isfinite(reward):
+        raise BrokenEnvironmentError(f"{where}: the reward is {reward}, expected a finite number")
+
+
 def check_spec(spec: RunSpec) -> None:
     """Refuse a run that could not begin, before anything is written."""
-    make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
-    AGENTS[spec.agent]
+    if not spec.task:
+        raise ValueError("--task is missing, e.g. --task HalfCheetah-v5 (or --resume RUN)")
+    for name in ("environments", "steps", "batch_size", "evaluate_every", "evaluate_episodes", "capacity"):
+        if getattr(spec, name) < 1:
+            raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 1")
     try:
         env = gym.make(spec.task)
     except gym.error.Error as error:
         raise ValueError(f"task {spec.task!r}: {error}") from error
-    Augment(env, load_limits(spec.task, spec.limits)).close()
+    limits = load_limits(spec.task, spec.limits)
+    augmented = Augment(env, limits)
+    try:
+        make_agent(spec, limits, augmented.observation_space.shape[0])  # type: ignore[index]
+    except TypeError as error:
+        raise ValueError(f"--set: {error}") from error
+    augmented.close()
 
 
 def load_limits(task: str, limits: str) -> RateLimits:

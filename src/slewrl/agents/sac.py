@@ -182,4 +182,3 @@ class SAC:
             getattr(self, name).load_state_dict(state[name])
         self.log_alpha.copy_(state["log_alpha"])
         self.generator.set_state(state["generator"])
-

@@ -5,6 +5,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from slewrl.limits import RateLimits
@@ -27,13 +29,10 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     def __init__(self, env: gym.Env[Any, Any], limits: RateLimits, reset_action: NDArray[Any] | None = None) -> None:
         gym.utils.RecordConstructorArgs.__init__(self, limits=limits, reset_action=reset_action)
         gym.Wrapper.__init__(self, env)
-        check_spaces(env, limits)
         self.limits = limits
+        self.observation_space = augmented_space(_name(env), env.observation_space, env.action_space, limits)
         self.dtype: Any = env.action_space.dtype
         self.reset_action = start_action(limits, reset_action, self.dtype)
-        spaces: tuple[Any, Any] = (env.observation_space, env.action_space)
-        low, high = (np.concatenate([getattr(s, k) for s in spaces]).astype(self.dtype) for k in ("low", "high"))
-        self.observation_space = Box(low, high, dtype=self.dtype)  # type: ignore[arg-type]
         self.chain: list[NDArray[Any]] = [self.reset_action]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -59,24 +58,102 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         return np.concatenate([observation, self.chain[-1]], dtype=self.dtype, casting="same_kind")
 
 
-def check_spaces(env: gym.Env[Any, Any], limits: RateLimits) -> None:
+class AugmentVector(gym.vector.VectorWrapper):
+    """The twin of ``Augment`` for vector environments, in every ``AutoresetMode``.
+
+    An action that an environment does not execute (the one handed over with the reset of NEXT_STEP) is no part of any
+    episode, and the first observation after a reset carries the reset action. In SAME_STEP ``info["final_obs"]``
+    carries the last action of its own episode. Where an episode ends, ``info["rate_use"]`` holds its RateUse.
+
+    Args:
+        env: a vector environment with flat observations and bounded Box actions.
+        limits: of d joints, in the environment's action units.
+        reset_action: what counts as executed before the first step, (d,); default 0, or the nearest in range.
+    """
+
+    def __init__(
+        self, env: gym.vector.VectorEnv[Any, Any, Any], limits: RateLimits, reset_action: NDArray[Any] | None = None
+    ) -> None:
+        super().__init__(env)
+        self.limits = limits
+        name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        single = augmented_space(name, env.single_observation_space, env.single_action_space, limits)
+        self.single_observation_space = single
+        self.observation_space = batch_space(single, env.num_envs)
+        self.dtype: Any = env.single_action_space.dtype
+        self.reset_action = start_action(limits, reset_action, self.dtype)
+        self.mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
+        self.chains: list[list[NDArray[Any]]] = [[self.reset_action] for _ in range(env.num_envs)]
+        self._over = np.zeros(env.num_envs, dtype=bool)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode in every environment, or in those of ``options["reset_mask"]``."""
+        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool))  # the environment takes it out
+        observations, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        self._restart(mask)
+        self._over[:] = False
+        return self._augmented(observations), info
+
+    def step(self, actions: NDArray[Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Hand the actions on unchanged, and remember those that were executed."""
+        executed = np.array(actions, dtype=self.dtype)
+        observations, rewards, terminated, truncated, info = self.env.step(executed)
+        ended = terminated | truncated
+        for k in np.flatnonzero(~self._over):
+            self.chains[k].append(executed[k])
+        if self.mode == AutoresetMode.NEXT_STEP:
+            self._restart(self._over)  # what their episodes ended in is over; this step was their reset
+            self._over = ended.copy()
+        if ended.any():
+            info = {**info, **self._ended(ended, info)}
+        if self.mode == AutoresetMode.SAME_STEP:
+            self._restart(ended)
+        return self._augmented(observations), rewards, terminated, truncated, info
+
+    def _ended(self, ended: NDArray[np.bool_], info: dict[str, Any]) -> dict[str, Any]:
+        """Entries of info for the environments whose episode ended, in Gymnasium's layout: an array and its mask."""
+        uses, finals = (np.full(self.num_envs, None, dtype=object) for _ in range(2))
+        for k in np.flatnonzero(ended):
+            uses[k] = rate_use(np.stack(self.chains[k]), self.limits)
+            if "final_obs" in info:
+                finals[k] = np.concatenate([info["final_obs"][k], self.chains[k][-1]], dtype=self.dtype)
+        extra = {"rate_use": uses, "_rate_use": ended}
+        return {**extra, "final_obs": finals} if "final_obs" in info else extra
+
+    def _restart(self, mask: NDArray[np.bool_]) -> None:
+        for k in np.flatnonzero(mask):
+            self.chains[k] = [self.reset_action]
+
+    def _augmented(self, observations: NDArray[Any]) -> NDArray[Any]:
+        prev = np.stack([chain[-1] for chain in self.chains])
+        return np.concatenate([observations, prev], axis=-1, dtype=self.dtype, casting="same_kind")
+
+
+def augmented_space(name: str, observation: Any, action: Any, limits: RateLimits) -> Box:
+    """The space of (s, a_prev); refuses spaces the limits do not fit, saying why."""
+    check_spaces(name, observation, action, limits)
+    low, high = (np.concatenate([getattr(s, k) for s in (observation, action)]) for k in ("low", "high"))
+    return Box(low.astype(action.dtype), high.astype(action.dtype), dtype=action.dtype)
+
+
+def check_spaces(name: str, observation: Any, action: Any, limits: RateLimits) -> None:
     """Refuse an environment the limits do not fit, saying why."""
-    action: Any = env.action_space
     if not isinstance(action, Box) or len(action.shape) != 1:
-        raise ValueError(f"{_name(env)}: action space is {action}, expected a flat Box (rate limits need numbers)")
+        raise ValueError(f"{name}: action space is {action}, expected a flat Box (rate limits need numbers)")
     if not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
-        raise ValueError(f"{_name(env)}: action space {action} is unbounded, expected finite bounds")
+        raise ValueError(f"{name}: action space {action} is unbounded, expected finite bounds")
     if action.shape[0] != limits.dim:
-        raise ValueError(f"{_name(env)}: {action.shape[0]} actions, but limits for {limits.dim}: {limits.names}")
-    observation: Any = env.observation_space
+        raise ValueError(f"{name}: {action.shape[0]} actions, but limits for {limits.dim}: {limits.names}")
     if not isinstance(observation, Box) or len(observation.shape) != 1:
-        raise ValueError(f"{_name(env)}: observation space is {observation}, expected a flat Box (wrap it first)")
+        raise ValueError(f"{name}: observation space is {observation}, expected a flat Box (wrap it first)")
     # The space's bounds are float32 images of the model's; an ulp beyond the limits' range is no mismatch.
     slack = 1e-6 * (limits.high - limits.low)
-    for i, name in enumerate(limits.names):
+    for i, joint in enumerate(limits.names):
         if limits.low[i] < action.low[i] - slack[i] or limits.high[i] > action.high[i] + slack[i]:
             raise ValueError(
-                f"{_name(env)}: limits let {name!r} range over [{limits.low[i]}, {limits.high[i]}], beyond the action "
+                f"{name}: limits let {joint!r} range over [{limits.low[i]}, {limits.high[i]}], beyond the action "
                 f"space's [{action.low[i]}, {action.high[i]}]"
             )
 

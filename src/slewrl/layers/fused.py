@@ -39,7 +39,7 @@ def plain_autograd() -> bool:
 def gaussian(mean: Tensor, std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """u = mean + std noise (..., d), and log N(u; mean, std) (...)."""
     make = _Gaussian.apply if plain_autograd() and mean.shape == std.shape == noise.shape else _gaussian
-    u, log_density = make(mean, std, noise)  # type: ignore[no-untyped-call]
+    u, log_density = make(mean, std, noise)
     return u, log_density
 
 
