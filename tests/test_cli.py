@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from slewrl import LAYERS, RateLimits, __version__
 from slewrl.cli import main
+from slewrl.runs import RunFolder
 
 URDF = Path(__file__).parents[1] / "examples" / "leg.urdf"
 
@@ -78,13 +80,44 @@ def test_mistakes_get_one_line_and_no_traceback(slewrl, arguments, message, tmp_
     assert "Traceback" not in result.stderr and not (tmp_path / "limits.yaml").exists()
 
 
-def test_demo_draws_and_checks(slewrl, tmp_path):
-    result = slewrl("demo", "--cases", "20000")
+def test_demo_trains_checks_and_writes_a_page(slewrl, tmp_path):
+    result = slewrl("demo", "--cases", "2000", "--steps", "1200")
     assert result.returncode == 0, result.stderr
-    assert f"{20_000 * (len(LAYERS) + 2):,} actions checked in exact arithmetic" in result.stdout
-    assert "0 broke a limit through a hard layer" in result.stdout.replace("\n", " ")
-    png = (tmp_path / "demo" / "reachable.png").read_bytes()
-    assert png.startswith(b"\x89PNG") and len(png) > 50_000
+    shown = " ".join(result.stdout.split())
+    actions = 2_000 * (len(LAYERS) + 2) + 2 * 2 * (1_200 + 2 * 20 * 50 + 20 * 50)  # audit, training, evaluations
+    assert f"{actions:,} actions checked in exact arithmetic, 0 broke a limit through a hard layer" in shown
+    assert (tmp_path / "demo" / "reachable.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "demo" / "index.html").read_text()
+    assert "DD-SRad" in page and "Reacher-v5" in page and len(page) < 5e6
+    again = slewrl("demo", "--cases", "1000", "--steps", "1200")
+    assert again.returncode == 0 and "both runs are in demo already" in again.stdout
+    assert "holds another run" in slewrl("demo", "--steps", "1300").stderr
+
+
+def test_play_records_or_says_what_is_missing(slewrl, tmp_path):
+    options = (
+        "--task",
+        "Reacher-v5",
+        "--steps",
+        "60",
+        "--learning-starts",
+        "50",
+        "--evaluate-every",
+        "60",
+        "--out",
+        "r",
+    )
+    assert slewrl("train", *options).returncode == 0
+    assert "expected a name that ends in .mp4 or .gif" in slewrl("play", "r", "--video", "film.avi").stderr
+    result = slewrl("play", "r", "--video", "film.mp4")
+    if result.returncode:
+        assert "A picture needs a GL library" in result.stderr and "Traceback" not in result.stderr
+        pytest.skip("no GL library on this machine: Debian's libegl1 and libgl1-mesa-dri")
+    assert "wrote film.mp4: 51 frames" in result.stdout and "0 violations" in result.stdout
+    import imageio.v3 as iio
+
+    frames = iio.imread(tmp_path / "film.mp4")
+    assert len(frames) >= 50 and frames.std() > 1  # something is to be seen
 
 
 def test_bounds_from_the_command_line(slewrl, tmp_path):
@@ -104,6 +137,10 @@ def test_a_limit_that_never_binds_is_pointed_out(slewrl):
 def test_small_things(slewrl):
     assert slewrl("--version").stdout.strip() == __version__
     assert slewrl("demo", "--cases", "0").stderr.startswith("error: --cases is 0")
+    by_module = subprocess.run(
+        [sys.executable, "-m", "slewrl", "--version"], capture_output=True, text=True, check=True
+    )
+    assert by_module.stdout.strip() == __version__
 
 
 def test_train_evaluate_and_refuse(slewrl, tmp_path):
@@ -112,6 +149,10 @@ def test_train_evaluate_and_refuse(slewrl, tmp_path):
     assert first.returncode == 0 and "finished" in first.stdout and "violations 0" in first.stdout
     shown = slewrl("evaluate", "run", "--episodes", "2")
     assert shown.returncode == 0 and "return_mean" in shown.stdout and "step 1,000, 2 episodes" in shown.stdout
+    episodes = np.genfromtxt(tmp_path / "run/evaluation/episodes.csv", delimiter=",", names=True)
+    assert len(episodes) == 2 and (episodes["violations"] == 0).all() and (episodes["length"] == 200).all()
+    density = np.genfromtxt(tmp_path / "run/evaluation/density.csv", delimiter=",", names=True)
+    assert (density["pivot"] * (density["to"] - density["from"])).sum() == pytest.approx(1)
     assert "already holds a run: resume it" in slewrl("train", *options).stderr
     assert slewrl("train", "--resume", "run").returncode == 0  # finished already
     for arguments, message in (
@@ -119,9 +160,19 @@ def test_train_evaluate_and_refuse(slewrl, tmp_path):
         (["--task", "Nothing-v9"], "error: task 'Nothing-v9'"),
         (["--task", "Pendulum-v1", "--layer", "ddsrat"], "Did you mean 'ddsrad'"),
         (["--task", "Pendulum-v1", "--agent", "ppo"], "unknown agent 'ppo'"),
+        (["--task", "Pendulum-v1", "--set", "rate=1"], "--set is 'rate=1', expected agent.NAME=VALUE"),
+        (["--task", "Pendulum-v1", "--set", "agent.tempo=1"], "unexpected keyword argument 'tempo'"),
+        (["--task", "Pendulum-v1", "--environments", "0"], "environments is 0, expected at least 1"),
         (["--resume", "nowhere"], "error: nowhere holds no run"),
         ([], "error: --task is missing"),
     ):
         refused = slewrl("train", *arguments)
         assert refused.returncode == 2 and message in refused.stderr, refused.stderr
     assert not (tmp_path / "runs").exists()
+    chosen = slewrl(
+        "train", *options[:-1], "set", "--set", "agent.hidden=[8,8]", "agent.learning_rate=1e-3", "--paper-mode"
+    )
+    assert chosen.returncode == 0
+    spec = RunFolder(tmp_path / "set").spec()
+    assert spec.agent_options == {"hidden": [8, 8], "learning_rate": 1e-3, "mean_bound": "tanh"}
+    assert spec.density == "action"

@@ -55,6 +55,7 @@ ORDER = [
     ["play"],
     ["demo"],
     ["cli"],
+    ["__main__"],
 ]
 
 

@@ -1,12 +1,12 @@
 """The command line. Every option's help is the docstring of its field; torch is imported only to run a command."""
 
+import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-import yaml
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -154,7 +154,7 @@ class Train:
             owner, _, name = path.partition(".")
             if owner not in options or not name or not value:
                 raise ValueError(f"--set is {text!r}, expected agent.NAME=VALUE or layer.NAME=VALUE")
-            options[owner][name] = yaml.safe_load(value)
+            options[owner][name] = _value(value)
         spec = replace(self.spec, agent_options=options["agent"], layer_options=options["layer"])
         if self.paper_mode and spec.agent == "sac":
             spec = replace(spec, density="action", agent_options={**options["agent"], "mean_bound": "tanh"})
@@ -248,6 +248,14 @@ class Demo:
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name} is {getattr(self, name)}, expected at least 1")
         return int(demo.run(self.out, self.cases, self.steps) > 0)
+
+
+def _value(text: str) -> Any:
+    """A number, a list or true/false as JSON has them; anything else is a word."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
 
 
 def print_limits(limits: "RateLimits", title: str) -> None:

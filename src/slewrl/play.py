@@ -1,5 +1,7 @@
 """A trained policy taken from its run folder: to act with, to evaluate, to look at."""
 
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,8 @@ from slewrl.runs import RunFolder
 from slewrl.train import load_limits, make_agent
 
 NO_GL = """cannot render {task}: {error}
-A picture needs a GL library. On a machine with a screen, install its driver; on one without:
-  apt-get install libosmesa6    then    MUJOCO_GL=osmesa slewrl play ...
-  apt-get install libegl1       then    MUJOCO_GL=egl slewrl play ...     (faster, with a GPU)"""
+A picture needs a GL library. Without a screen, on Debian or Ubuntu:  apt-get install libegl1 libgl1-mesa-dri
+Pendulum and other classic tasks need pygame:  pip install pygame"""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ def record(run: Path, video: Path, episodes: int, seed: int) -> tuple[int, list[
 
     if video.suffix not in (".mp4", ".gif"):
         raise ValueError(f"--video is {str(video)!r}, expected a name that ends in .mp4 or .gif")
+    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's default needs a screen
     policy = load_policy(run, render_mode="rgb_array")
     frames, returns, violations = [], [], 0
     for k in range(episodes):

@@ -68,7 +68,7 @@ class Trainer:
         if self.step > self.spec.learning_starts:
             for _ in self.envs:
                 batch = self.replay.sample(self.spec.batch_size, self.rng)
-                self.log = self.agent.update(batch, log=self.has_passed(LOG_EVERY))
+                self.log = self.agent.update(batch, log=self.has_passed(LOG_EVERY) or self.step >= self.spec.steps)
 
     def has_passed(self, every: int) -> bool:
         """Whether the last ``advance`` reached a multiple of ``every`` steps."""
@@ -191,7 +191,7 @@ def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, t
         while trainer.step < spec.steps and not interrupts.seen:
             trainer.advance()
             last = trainer.step >= spec.steps
-            if trainer.has_passed(LOG_EVERY):
+            if trainer.has_passed(LOG_EVERY) or last:
                 logs.write("train.csv", trainer.train_row())
             if trainer.has_passed(spec.evaluate_every) or last:
                 logs.write("eval.csv", trainer.evaluation_row())
