@@ -101,3 +101,17 @@ def test_adam_is_torchs_with_a_clipped_gradient():
         expected.step()
     assert torch.allclose(net.flat, twin, rtol=1e-5, atol=1e-6)
     assert torch.equal(net.weights[0].flatten(), net.flat[:12])  # the views moved along
+
+
+def test_moments_of_dead_units_do_not_linger_as_subnormals():
+    """.9 x rounds back to x at the bottom of the subnormals, where arithmetic is slow: they must be swept away."""
+    flat, grad = torch.ones(4), torch.tensor([1e-3, 0.0, 0.0, 1e-3])
+    step, twin = Adam(flat, grad, 1e-3), torch.ones(4, requires_grad=True)
+    expected = torch.optim.Adam([twin], lr=1e-3)
+    step.mean[1] = step.square[2] = 1e-38
+    for _ in range(2000):
+        step.step()
+        twin.grad = grad.clone()
+        expected.step()
+    assert step.mean[1] == 0 and step.square[2] == 0
+    assert torch.allclose(flat, twin, rtol=1e-5)

@@ -15,6 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+SWEEP = 100
+"""Steps of Adam between two sweeps of its moments."""
+
 
 class Ensemble:
     """E MLPs with ReLU between layers, all evaluated on the same input.
@@ -186,10 +189,21 @@ class Adam:
             if norm > self.max_norm:
                 self.grad.mul_(self.max_norm / norm)
         self.count += 1
+        if self.count % SWEEP == 0:
+            self._sweep()
         torch._fused_adam_(
             [self.flat], [self.grad], [self.mean], [self.square], [], [self.count], lr=self.learning_rate, beta1=0.9,
             beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
         )  # fmt: skip
+
+    def _sweep(self) -> None:
+        """Set to 0 what has decayed away.
+
+        The moments of a unit that has died shrink until they are subnormal, rounding keeps them there, and a step takes
+        ten times as long. At 1e-30 they move no parameter (the denominator is at least 1e-8).
+        """
+        for moment in (self.mean, self.square):
+            moment.masked_fill_(moment.abs() < 1e-30, 0.0)
 
     def state_dict(self) -> dict[str, Any]:
         """What the next step depends on, besides parameters and gradient."""
