@@ -3,10 +3,11 @@
     python benchmarks/train.py
 
 Same task, observations, networks (2 x 256, ReLU), batch (256) and one update per step; one core, a process for each,
-which take turns, so that a machine's mood falls on all of them. Measured after 3 000 steps, as most of a run is: by then
-some units have died, and an Adam that lets their moments decay into subnormal numbers has become slow. Peers get the limit as people write it by
-hand, a clip in a wrapper. CPU time, not wall time; no evaluation, logging or checkpoints in it. The last rows time the
-matrix products of one update alone, in the same shapes and through the same library.
+which take turns, so that a machine's mood falls on all of them. Measured after 3 000 steps, as most of a run is: by
+then some units have died, and an Adam that lets their moments decay into subnormal numbers has become slow.
+Peers get the limit as people write it by hand, a clip in a wrapper. CPU time, not wall time; no evaluation, logging
+or checkpoints in it. "products" times the matrix products of one update alone, in the same shapes and through the
+same library.
 """
 
 import os

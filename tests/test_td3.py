@@ -84,3 +84,15 @@ def test_state_dict_goes_on_bit_for_bit():
     assert torch.equal(td3.actor.flat, other.actor.flat)
     assert torch.equal(td3.target_critics.flat, other.target_critics.flat)
     assert torch.equal(td3.act(batch().observation).executed, other.act(batch().observation).executed)
+
+
+@pytest.mark.parametrize(("noise", "share"), [(0.2, 0.27), (1.0, 0.66)])
+def test_small_latent_noise_hardly_explores(noise, share):
+    """Increments add up to a random walk: the share of the range a joint with delta = .2 visits in 100 steps."""
+    generator, prev = torch.Generator().manual_seed(0), torch.zeros(256, 2)
+    low, high = prev, prev
+    for _ in range(100):
+        u = noise * torch.randn(256, 2, generator=generator)
+        prev = make_layer("ddsrad").execute(u, LIMITS.box(prev, check=False))
+        low, high = torch.minimum(low, prev), torch.maximum(high, prev)
+    assert ((high - low)[:, 0] / 2).mean() == pytest.approx(share, abs=0.02)
