@@ -36,7 +36,12 @@ EPISODES = 20
 """Of each final evaluation."""
 RUNS = {"ddsrad": ("DD-SRad", "the paper's mapping"), "boxpro": ("clip", "the clip people write by hand, done well")}
 """Layer -> what the page calls it, and what it is."""
-SPEC = RunSpec("Reacher-v5", learning_starts=1_000, evaluate_every=1_000, capacity=100_000, evaluate_episodes=20)
+RATE = 1e-3
+"""Learning rate; an arm of two joints bears more than the default."""
+SPEC = RunSpec(
+    "Reacher-v5", learning_starts=1_000, evaluate_every=1_000, capacity=100_000, evaluate_episodes=20,
+    agent_options={"learning_rate": RATE},
+)  # fmt: skip
 
 
 def run(out: Path, cases: int, steps: int) -> int:
@@ -158,7 +163,8 @@ def result(path: Path, name: str) -> RunResult:
 
 def _about(results: tuple[RunResult, ...], steps: int, seconds: float) -> page.Demo:
     longer = [
-        f"slewrl train --task {SPEC.task} --limits {SPEC.limits} --layer {name} --steps 200000 --out runs/{name}"
+        f"slewrl train --task {SPEC.task} --limits {SPEC.limits} --layer {name} --steps 200000 --out runs/{name} "
+        f"--set agent.learning_rate={RATE}"
         for name in RUNS
     ]
     return page.Demo(
