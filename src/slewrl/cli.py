@@ -105,7 +105,9 @@ class Train:
     """Train a policy under rate limits, or go on with a run that was stopped.
 
     slewrl train --task HalfCheetah-v5 --limits tight --layer ddsrad --agent sac --seed 12345 --steps 60000 --out runs/x
+
     slewrl train --resume runs/x
+
     slewrl train --task Pendulum-v1 --steps 10000 --set agent.learning_rate=1e-3 layer.penalty_weight=0.01
     """
 
