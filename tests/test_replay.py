@@ -1,5 +1,7 @@
 """The replay ring: each observation once, ends of episodes right, nothing live overwritten between checkpoints."""
 
+import resource
+
 import numpy as np
 import pytest
 import torch
@@ -31,9 +33,9 @@ def test_transitions_come_back_whole(steps, tmp_path):
 
 
 def test_draws_are_uniform_over_what_is_live():
-    replay = Replay(1000, 10, 2, 3, 2)
+    replay = Replay(2000, 10, 2, 3, 2)
     fill(replay, 300, env=0)
-    fill(replay, 300, env=1, start=7000)
+    fill(replay, 300, env=1, start=7000, episode=1)  # twice the rows
     t = replay.sample(60_000, np.random.default_rng(0)).reward.numpy()
     counts = np.unique(t, return_counts=True)[1]
     assert len(counts) == 600 and abs(counts - 100).max() < 60  # 100 +- 10 each
@@ -54,10 +56,22 @@ def test_what_was_live_at_a_checkpoint_survives_until_the_next(tmp_path):
 def test_humanoid_fits():
     """One million rows of Humanoid-v5 with its previous action: at most 1.6 GB."""
     replay = Replay(1_000, 5_000, 1, 348 + 17, 17)
-    assert replay.nbytes / replay.rows * (1_000_000 + 2 * 5_000 + 2) <= 1.6e9
+    assert replay.nbytes / replay.rows * (1_000_000 + 2 * 2 * 5_000 + 2) <= 1.6e9  # spare rows for two checkpoints
 
 
 def test_a_file_of_another_run_is_refused(tmp_path):
     Replay(64, 20, 1, 3, 2, tmp_path)
     with pytest.raises(ValueError, match="rows.bin has .* bytes, expected .* another run"):
         Replay(65, 20, 1, 3, 2, tmp_path)
+
+
+def test_a_full_disk_is_an_error_before_the_first_step(tmp_path):
+    """The system itself refuses the space: no file may grow beyond 4 kB here."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError, match="no room for the replay, 0 MB: File too large"):
+            Replay(1000, 20, 1, 30, 2, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []

@@ -91,7 +91,12 @@ def test_one_update_is_autograds(layer, density):
 
     sac.update(data)
     for name, flat in plain.items():
+        assert torch.allclose(getattr(sac, name).grad, flat.grad, rtol=1e-3, atol=1e-5), name  # after the clip
         assert torch.allclose(getattr(sac, name).flat, flat, atol=3e-5), name
+    # Adam's first step of the temperature: the learning rate, against the sign of entropy - target.
+    entropy = -log_prob.mean().item()
+    assert sac.log_alpha.item() == pytest.approx(-3e-4 * math.copysign(1, entropy + 2), rel=1e-3)
+    assert sac.alpha_step.grad.item() == pytest.approx(entropy - sac.target_entropy, abs=1e-4)
     expected_targets = twin.targets.flat.lerp(plain["critics"].detach(), 0.005)
     assert torch.allclose(sac.targets.flat, expected_targets, atol=1e-6)
 

@@ -58,6 +58,7 @@ def test_two_updates_are_autograds(layer):
     td3.update(data)
     adam["actor"].step()
     for name, flat in plain.items():
+        assert torch.allclose(getattr(td3, name).grad, flat.grad, rtol=1e-3, atol=1e-5), name  # after the clip
         assert torch.allclose(getattr(td3, name).flat, flat, atol=5e-5), name
     assert torch.allclose(td3.target_actor.flat, before.lerp(plain["actor"].detach(), 0.005), atol=1e-6)
 

@@ -17,15 +17,18 @@ import pytest
 import torch
 
 from slewrl import RateLimits, checkpoint
+from slewrl.envs.checked import BrokenEnvironmentError
 from slewrl.runs import RunFolder, RunSpec
-from slewrl.train import BrokenEnvironmentError, Trainer, train
+from slewrl.train import Trainer, train
 
 # A ring of 300 rows wraps three times over.
 SPEC = RunSpec(
     task="Pendulum-v1", steps=1200, learning_starts=100, batch_size=16, capacity=300, evaluate_every=200,
     evaluate_episodes=1, seed=7, agent_options={"hidden": [16, 16]},
 )  # fmt: skip
-PROGRAM = "import sys; from slewrl.train import *; f = RunFolder(Path(sys.argv[1])); train(f.spec(), f)"
+PROGRAM = """
+import sys; from slewrl.train import *; f = RunFolder(Path(sys.argv[1])); print("begin", flush=True); train(f.spec(), f)
+"""
 
 
 def finished(path: Path, spec: RunSpec = SPEC) -> RunFolder:
@@ -47,49 +50,70 @@ def fingerprint(folder: RunFolder) -> dict[str, str]:
 
 @pytest.fixture(scope="module", params=["sac", pytest.param("td3", marks=pytest.mark.slow)])
 def uninterrupted(request, tmp_path_factory):
-    spec = replace(SPEC, agent=request.param)
-    return spec, fingerprint(finished(tmp_path_factory.mktemp(request.param) / "run", spec))
+    spec, began = replace(SPEC, agent=request.param), time.perf_counter()
+    folder = finished(tmp_path_factory.mktemp(request.param) / "run", spec)
+    return spec, fingerprint(folder), time.perf_counter() - began
 
 
 def test_the_same_seed_gives_the_same_run(uninterrupted, tmp_path):
-    spec, expected = uninterrupted
+    spec, expected, _ = uninterrupted
     assert fingerprint(finished(tmp_path / "again", spec)) == expected
     other = replace(spec, seed=8)
     assert fingerprint(finished(tmp_path / "other", other))["actor"] != expected["actor"]
 
 
-def killed(path: Path, spec: RunSpec, kills: int, seed: int) -> RunFolder:
-    """A run that is killed -9 at random moments until it has been killed often enough, then left to finish."""
-    folder, rng = RunFolder(path), random.Random(seed)
+def killed(path: Path, spec: RunSpec, kills: int, seed: int, seconds: float) -> RunFolder:
+    """A run that is killed -9 ``kills`` times at random moments, then left to finish.
+
+    ``seconds`` is what the whole run takes: with a sixteenth of it for a life on average, every kill finds it alive.
+    """
+    folder, rng, done = RunFolder(path), random.Random(seed), 0
     folder.create(spec)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = 0
     while not folder.done:
-        process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], env=environment, stderr=subprocess.PIPE)
-        if done < kills:
-            began = time.monotonic()
-            known = len(list(path.glob("**/*")))
-            # From the moment it touches its files: import time is not interesting.
-            while len(list(path.glob("**/*"))) == known and process.poll() is None and time.monotonic() - began < 20:
-                time.sleep(0.005)
-            time.sleep(rng.uniform(0.0, 0.8))
-            process.send_signal(signal.SIGKILL)
-            done += 1
-        stderr = process.communicate()[1].decode()
-        assert process.returncode in (0, -signal.SIGKILL), stderr
+        command = [sys.executable, "-c", PROGRAM, str(path)]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"begin\n"  # import time is not interesting
+            if done < kills:
+                time.sleep(rng.uniform(0.0, seconds / 8))
+                process.send_signal(signal.SIGKILL)
+            stderr = process.communicate()[1].decode()
+        assert process.returncode == (-signal.SIGKILL if done < kills else 0), stderr
+        done += process.returncode != 0
+    assert done == kills
     return folder
 
 
 def test_killed_at_random_moments_it_ends_the_same(uninterrupted, tmp_path):
-    spec, expected = uninterrupted
-    assert fingerprint(killed(tmp_path / "run", spec, kills=10, seed=1)) == expected
+    spec, expected, seconds = uninterrupted
+    assert fingerprint(killed(tmp_path / "run", spec, 10, 1, seconds)) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_a_hundred_kills(uninterrupted, tmp_path, seed):
-    spec, expected = uninterrupted
-    assert fingerprint(killed(tmp_path / "run", spec, kills=10, seed=seed)) == expected
+    spec, expected, seconds = uninterrupted
+    assert fingerprint(killed(tmp_path / "run", spec, 10, seed, seconds)) == expected
+
+
+@pytest.mark.parametrize("moment", ["os.fsync", "os.replace", "os.open"])
+def test_killed_in_the_middle_of_a_checkpoint_it_ends_the_same(uninterrupted, tmp_path, moment):
+    """The process kills itself on the way into, through and out of writing its third checkpoint."""
+    spec, expected, _ = uninterrupted
+    folder = RunFolder(tmp_path / "run")
+    folder.create(spec)
+    trap = (
+        "import os, signal; from slewrl import checkpoint; save, count = checkpoint.save, []\n"
+        "def saving(*a):\n"
+        "    count.append(1)\n"
+        f"    if len(count) == 3: {moment} = lambda *a: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return save(*a)\n"
+        "checkpoint.save = saving\n"
+    )
+    process = subprocess.run([sys.executable, "-c", trap + PROGRAM, str(folder.path)], capture_output=True, check=False)
+    assert process.returncode == -signal.SIGKILL and not folder.done
+    assert train(spec, folder)
+    assert fingerprint(folder) == expected
 
 
 @pytest.mark.parametrize("task", ["HalfCheetah-v5", "Reacher-v5"])
@@ -122,14 +146,17 @@ def test_no_violation_from_warm_up_to_the_end(tmp_path):
 
 
 def test_an_interrupt_checkpoints_and_resumes(tmp_path, uninterrupted):
-    spec, expected = uninterrupted
-    folder = RunFolder(tmp_path / "run")
+    spec, expected, seconds = uninterrupted
+    folder, rng = RunFolder(tmp_path / "run"), random.Random(0)
     folder.create(spec)
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder.path)])
-    while not (folder.path / "eval.csv").exists() and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 0
+    steps = []
+    for _ in range(3):
+        with subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder.path)], stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            time.sleep(0.5 + rng.uniform(0.1, seconds / 8))  # past its set-up, where Ctrl-C has nothing to save yet
+            process.send_signal(signal.SIGINT)
+        steps.append(checkpoint.load_newest(folder.checkpoints)[0]["step"])
+    assert any(step % spec.evaluate_every for step in steps)  # saved where no evaluation was due
     assert train(spec, folder)
     assert fingerprint(folder) == expected
 
@@ -257,7 +284,7 @@ def test_several_environments_resume_bit_for_bit(environments, tmp_path):
     """Three do not divide the intervals of 200 and 1000 steps."""
     spec = replace(SPEC, environments=environments, steps=900)
     expected = fingerprint(finished(tmp_path / "whole", spec))
-    folder = killed(tmp_path / "run", spec, kills=2, seed=0)
+    folder = killed(tmp_path / "run", spec, kills=2, seed=0, seconds=2.0)
     assert fingerprint(folder) == expected
     rows = np.genfromtxt(folder.path / "eval.csv", delimiter=",", names=True)
     assert [round(step / 200) for step in rows["step"][:4]] == [1, 2, 3, 4] and rows["step"][-1] >= 900
@@ -276,3 +303,111 @@ def test_tensorboard_has_the_same_numbers(tmp_path):
     assert [event.step for event in logged] == rows["step"].tolist()
     assert [event.value for event in logged] == pytest.approx(rows["return_mean"], rel=1e-6)
     assert "train/temperature" in board.Tags()["scalars"]
+
+
+# ---------------------------------------------------------------- what a reviewer broke
+
+
+def test_other_files_in_the_folder_are_left_alone(tmp_path):
+    (tmp_path / "thesis.csv").write_text("years of work")
+    folder = finished(tmp_path, replace(SPEC, steps=200))
+    assert (tmp_path / "thesis.csv").read_text() == "years of work"
+    for path in checkpoint.checkpoints(folder.checkpoints):
+        path.unlink()
+    before = (tmp_path / "eval.csv").read_text()
+    assert train(folder.spec(), folder) and (tmp_path / "eval.csv").read_text() == before  # DONE is done
+
+
+def test_a_run_without_its_replay_does_not_go_on(tmp_path):
+    trainer = three_steps_in(tmp_path)
+    trainer.save()
+    trainer.replay.path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"rows.bin is gone: a run cannot go on without its replay"):
+        train(SPEC, trainer.folder)
+
+
+def test_two_processes_cannot_train_one_run(tmp_path):
+    trainer = three_steps_in(tmp_path)
+    with trainer.folder.lock(), pytest.raises(BlockingIOError, match="another process is training this run"):
+        train(SPEC, trainer.folder)
+
+
+def test_the_fallback_checkpoint_finds_its_rows(uninterrupted, tmp_path):
+    """The newest checkpoint damaged, after the ring has wrapped: the one before leads to the same end."""
+    spec, expected, _ = uninterrupted
+    folder = RunFolder(tmp_path / "run")
+    folder.create(spec)
+    trainer = Trainer(spec, folder)
+    while trainer.step < 999:
+        trainer.advance()
+        if trainer.step == 1000 - 1:
+            break
+        if trainer.has_passed(spec.evaluate_every):
+            folder.append("eval.csv", trainer.evaluation_row())
+            trainer.save()
+    newest = checkpoint.checkpoints(folder.checkpoints)[-1]
+    assert newest.stem.endswith("800")
+    newest.write_bytes(newest.read_bytes()[:-1])
+    messages = []
+    assert train(spec, folder, lambda row: messages.append(row.get("message")))
+    assert "is damaged" in str(messages[0])
+    assert {k: v for k, v in fingerprint(folder).items()} == expected
+
+
+class Counter(gym.Env):
+    """Ten steps an episode, observation and reward count them; of no known state. float64 throughout."""
+
+    observation_space = gym.spaces.Box(-100, 100, (1,), np.float64)
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.zeros(1), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.array([float(self.t)]), 1.0, False, self.t == 10, {}
+
+
+@pytest.fixture
+def counting(tmp_path):
+    gym.register("Counter-v0", Counter, max_episode_steps=10)
+    RateLimits(0.1, low=-1, high=1, names=["x"]).to_yaml(tmp_path / "limits.yaml")
+    yield replace(SPEC, task="Counter-v0", limits=str(tmp_path / "limits.yaml"), learning_starts=30)
+    gym.registry.pop("Counter-v0")
+
+
+def test_an_environment_of_unknown_state_resumes_on_a_fresh_episode(counting, tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.create(counting)
+    trainer = Trainer(counting, folder)
+    while trainer.step < 16:
+        trainer.advance()
+    trainer.save()
+    (tmp_path / "limits.yaml").unlink()  # the run has its own copy
+    again = Trainer(counting, folder)
+    assert "has no known state" in again.restore(checkpoint.load_newest(folder.checkpoints)[0])[0]
+    while again.step < 40:
+        again.advance()
+    assert again.last_return == 10.0
+    batch = again.replay.sample(500, np.random.default_rng(0))
+    assert torch.equal(batch.next_observation[:, 0], batch.observation[:, 0] + 1)  # no step leads into another episode
+    assert train(counting, folder) and not RunFolder(tmp_path / "run").spec().limits.startswith("x")
+    assert np.genfromtxt(folder.path / "train.csv", delimiter=",", names=True)["violations"].max() == 0
+
+
+def test_a_nan_at_a_reset_is_named(counting, tmp_path, monkeypatch):
+    monkeypatch.setattr(Counter, "reset", lambda self, seed=None, options=None: (np.array([np.nan]), {}))
+    folder = RunFolder(tmp_path / "run")
+    folder.create(counting)
+    with pytest.raises(BrokenEnvironmentError, match=r"Counter-v0, environment 0, step 0: observation\[0\] is nan"):
+        Trainer(counting, folder)
+
+
+def test_divergence_stops_the_run(tmp_path):
+    trainer = three_steps_in(tmp_path, replace(SPEC, learning_starts=3, steps=1000))
+    trainer.agent.critics.flat.fill_(float("nan"))
+    with pytest.raises(FloatingPointError, match="training diverged by step 1000"):
+        while True:
+            trainer.advance()

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slewrl import __version__
+from slewrl.errors import UserFacingError
 from slewrl.runs import RunFolder, RunSpec, write_csv
 
 if TYPE_CHECKING:
@@ -128,6 +130,8 @@ class Train:
         from slewrl.progress import progress_line
         from slewrl.train import train
 
+        if self.resume and (self.spec != RunSpec() or self.set or self.paper_mode or self.out):
+            raise ValueError(f"--resume takes everything from {self.resume}: leave the other options out")
         folder = RunFolder(self.resume) if self.resume else self._begin()
         spec, console = folder.spec(), Console()
         console.print(
@@ -158,7 +162,7 @@ class Train:
                 raise ValueError(f"--set is {text!r}, expected agent.NAME=VALUE or layer.NAME=VALUE")
             options[owner][name] = _value(value)
         spec = replace(self.spec, agent_options=options["agent"], layer_options=options["layer"])
-        if self.paper_mode and spec.agent == "sac":
+        if self.paper_mode:
             spec = replace(spec, density="action", agent_options={**options["agent"], "mean_bound": "tanh"})
         return spec
 
@@ -221,6 +225,8 @@ class Play:
         """Render, write, and say what was seen."""
         from slewrl.play import record
 
+        if self.episodes < 1:
+            raise ValueError(f"--episodes is {self.episodes}, expected at least 1")
         video = self.video or self.run_folder / "play.mp4"
         frames, returns, violations = record(self.run_folder, video, self.episodes, self.seed)
         scores = ", ".join(f"{value:,.0f}" for value in returns)
@@ -301,7 +307,12 @@ def main() -> None:
     )
     try:
         raise SystemExit(command.run())
-    except (ValueError, KeyError, OSError, RuntimeError) as error:
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except (ValueError, KeyError, OSError, FloatingPointError, UserFacingError) as error:
         # KeyError quotes its message; a person should not see that.
         print(f"error: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+        if error.__cause__ is not None and isinstance(error, UserFacingError):
+            where = traceback.extract_tb(error.__cause__.__traceback__)[-1]
+            print(f"  raised at {where.filename}:{where.lineno}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -21,6 +21,7 @@ from rich.table import Table
 
 from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.audit import Mapping, Tally, audit, executed_by, hand_written_clip, paper_formula
+from slewrl.errors import UserFacingError
 from slewrl.evaluate import evaluate
 from slewrl.play import load_policy
 from slewrl.report import page, reachable
@@ -135,7 +136,7 @@ def _next_row(processes: list[Any], rows: Any) -> tuple[str, dict[str, Any] | No
             return found
         except queue.Empty:
             if any(process.exitcode not in (None, 0) for process in processes):
-                raise RuntimeError("a training process died; its error is above. Run the demo again to go on") from None
+                raise UserFacingError("a training process died, as said above; run the demo again to go on") from None
 
 
 def result(path: Path, name: str) -> RunResult:

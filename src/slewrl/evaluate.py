@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from slewrl.envs.augment import Augment
+from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.layers.base import Action
 from slewrl.metrics import RateUse, increment_density, increments_and_limits, return_cv
 
@@ -75,14 +76,16 @@ def evaluate(act: Act, env: Augment, episodes: int, seed: int) -> Evaluation:
     """Run ``episodes`` episodes; episode k is reset with ``seed + k``."""
     returns, lengths, uses, increments, raw = [], [], [], [], 0
     for k in range(episodes):
-        observation, _ = env.reset(seed=seed + k)
+        where = f"{env.name}, evaluation, episode {k}"
+        observation = checked_reset(env, where, seed + k)
         total, steps, done = 0.0, 0, False
         while not done:
             action = act(torch.from_numpy(observation[None]))
             judged, prev = action.judged.numpy(), env.chain[-1][None]
             raw += int(env.limits.outside(judged, prev).sum())
-            observation, reward, terminated, truncated, info = env.step(action.executed[0].numpy())
-            total, steps, done = total + float(reward), steps + 1, bool(terminated or truncated)
+            step = checked_step(env, action.executed[0].numpy(), f"{where}, step {steps + 1}")
+            observation, reward, terminated, truncated, info = step
+            total, steps, done = total + reward, steps + 1, terminated or truncated
         returns.append(total)
         lengths.append(steps)
         uses.append(info["rate_use"])

@@ -26,7 +26,7 @@ class Logs:
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(folder.path / "tensorboard"), purge_step=step)
+            self._board = SummaryWriter(str(folder.path / "tensorboard"), purge_step=step + 1)
 
     def write(self, name: str, row: dict[str, float]) -> None:
         """A row of ``name`` (train.csv, eval.csv); its first entry is the step."""
@@ -40,6 +40,12 @@ class Logs:
             for key, value in {**row, "steps_per_cpu_second": rate}.items():
                 self._board.add_scalar(f"{kind}/{key}", value, step)
         self.report({**row, "rate": rate})
+
+    def flush(self) -> None:
+        """Before a checkpoint: what was logged up to it must not be lost after it."""
+        self.folder.sync()
+        if self._board:
+            self._board.flush()
 
     def __enter__(self) -> "Logs":
         return self

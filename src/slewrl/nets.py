@@ -52,6 +52,7 @@ class Ensemble:
         """Member j as an ensemble of one, on the same parameters, with buffers of its own; it only runs forward."""
         one = copy.copy(self)
         one.members, one._passes, one._nets = 1, {}, self._nets[j : j + 1]
+        del one.flat, one.grad, one.weights, one.biases  # those of all members
         return one
 
     def views(self, flat: Tensor) -> tuple[list[Tensor], list[Tensor]]:

@@ -48,7 +48,9 @@ def preset(task: str, name: str) -> RateLimits:
     if task not in PRESETS:
         close = get_close_matches(task, PRESETS, n=1, cutoff=0.4)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise KeyError(f"no presets for {task!r}.{hint} Known: {', '.join(PRESETS)}")
+        raise KeyError(
+            f"no presets for {task!r}.{hint} Known: {', '.join(PRESETS)}. For any other task give a limits.yaml"
+        )
     if name not in PRESETS[task]:
         raise KeyError(f"{task} has no preset {name!r}; it has: {', '.join(PRESETS[task])}")
     return PRESETS[task][name]()

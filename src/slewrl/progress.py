@@ -10,21 +10,24 @@ from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from slewrl.logs import Report
 
-COLUMNS = [
-    "{task.completed:>9,} steps",
-    "{task.fields[rate]:>4.0f}/s",
-    "return {task.fields[episode_return]:>7.0f}",
-    "evaluation {task.fields[return_mean]:>7.0f}",
+COLUMNS: list[Any] = [
+    BarColumn(12),
+    "{task.completed:,} steps",
+    TimeRemainingColumn(compact=True),
+    "{task.fields[rate]:.0f}/s",
+    "return {task.fields[episode_return]:.0f}",
+    "eval {task.fields[return_mean]:.0f}",
     "use {task.fields[utilisation]:.0%}",
     "violations {task.fields[violations]}",
 ]
+"""Fits 80 columns; the time left comes early, since a narrow terminal cuts from the end."""
 
 
 @contextmanager
 def progress_line(steps: int, console: Console) -> Iterator[Report]:
     """Gives the function to call with each row logged, or with ``{"message": ...}`` for what a person should know."""
     start: Any = {"rate": 0.0, "episode_return": 0.0, "return_mean": 0.0, "utilisation": 0.0, "violations": 0}
-    with Progress(BarColumn(20), *COLUMNS, TimeRemainingColumn(), console=console) as progress:
+    with Progress(*COLUMNS, console=console, speed_estimate_period=300) as progress:
         line = progress.add_task("", total=steps, **start)
 
         def report(row: dict[str, Any]) -> None:

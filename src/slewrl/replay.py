@@ -7,6 +7,7 @@ written between two checkpoints never overwrites what was live at the first of t
 numbers, and a killed run goes on from the rows it finds.
 """
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,10 @@ class Replay:
         """Length of each ring."""
         self.observation_size, self.action_size = observation_size, action_size
         width = observation_size + action_size + 2
-        self._stored = _array(folder, (environments * self.rows, width))
+        self.path = None if folder is None else folder / "rows.bin"
+        self.found = self.path is not None and self.path.exists()
+        """Whether the rows were on the disk already."""
+        self._stored = _array(self.path, (environments * self.rows, width))
         self._table = np.asarray(self._stored)  # without the memmap class, whose every index costs microseconds
         self.written = np.zeros(environments, dtype=np.int64)
         """Rows ever written, by environment; row k lies at k modulo the ring."""
@@ -99,8 +103,8 @@ class Replay:
         ended: bool,
     ) -> None:
         """One step of one environment; ``ended`` where the next one starts from a reset."""
-        n, base, written = self.observation_size, env * self.rows, int(self.written[env])
-        here, ahead = self._table[base + written % self.rows], self._table[base + (written + 1) % self.rows]
+        n, written = self.observation_size, int(self.written[env])
+        here, ahead = self._row(env, written), self._row(env, written + 1)
         here[:n] = observation
         here[n:-2] = action
         here[-2] = reward
@@ -124,15 +128,27 @@ class Replay:
     def _draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Beginnings of rings and rows in them, uniform over live rows that begin a step: draw until all do."""
         bases, rows = np.empty(size, np.int64), np.empty(size, np.int64)
+        ends = np.minimum(self.written, self.window).cumsum()  # live rows, one environment after the other
         todo = np.arange(size)
         while len(todo):
-            env = rng.integers(len(self.written), size=len(todo))
-            written = self.written[env]
-            back = (rng.random(len(todo)) * np.minimum(written, self.window)).astype(np.int64) + 1
-            base, row = env * self.rows, (written - back) % self.rows
+            nth = (rng.random(len(todo)) * ends[-1]).astype(np.int64)
+            env = ends.searchsorted(nth, side="right")
+            base, row = env * self.rows, (self.written[env] - (ends[env] - nth)) % self.rows
             bases[todo], rows[todo] = base, row
             todo = todo[self._table[base + row, -1] == LAST]
         return bases, rows
+
+    def abandon(self, env: int) -> None:
+        """End an episode that will not go on: what was seen last is its last observation."""
+        written = int(self.written[env])
+        if written and self._row(env, written - 1)[-1] != LAST:
+            self._row(env, written)[-1] = LAST
+            self.written[env] += 1
+
+    def _row(self, env: int, k: int) -> NDArray[np.float32]:
+        """Row k ever written of an environment."""
+        row: NDArray[np.float32] = self._table[env * self.rows + k % self.rows]
+        return row
 
     def flush(self) -> None:
         """Write what is in memory to the disk."""
@@ -140,12 +156,27 @@ class Replay:
             self._stored.flush()
 
 
-def _array(folder: Path | None, shape: tuple[int, int]) -> NDArray[np.float32]:
-    if folder is None:
+def _array(path: Path | None, shape: tuple[int, int]) -> NDArray[np.float32]:
+    if path is None:
         return np.zeros(shape, np.float32)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "rows.bin"
+    path.parent.mkdir(parents=True, exist_ok=True)
     size = 4 * shape[0] * shape[1]
-    if path.exists() and path.stat().st_size != size:
+    if not path.exists():
+        _reserve(path, size)
+    if path.stat().st_size != size:
         raise ValueError(f"{path} has {path.stat().st_size} bytes, expected {size}: it belongs to another run")
-    return np.memmap(path, np.float32, "r+" if path.exists() else "w+", shape=shape)
+    return np.memmap(path, np.float32, "r+", shape=shape)
+
+
+def _reserve(path: Path, size: int) -> None:
+    """Take the whole space now: a disk that is full later would end the process without a word (SIGBUS)."""
+    aside = path.with_suffix(".tmp")
+    with open(aside, "wb") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            aside.unlink()
+            raise OSError(
+                error.errno, f"no room for the replay, {size / 1e6:,.0f} MB: {error.strerror}", str(path)
+            ) from error
+    os.replace(aside, path)

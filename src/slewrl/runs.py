@@ -1,20 +1,27 @@
 """A run on disk: what it is (run.json), what it logged (CSV), how far it got (checkpoints, DONE).
 
-Everything but timing.csv is the same to the byte for the same RunSpec, however often the run was killed.
+Everything but timing.csv and TensorBoard's files is the same to the byte for the same RunSpec on the same machine,
+however often the run was killed.
 """
 
 import csv
 import dataclasses
+import fcntl
 import io
 import json
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tyro.conf import Suppress
 
-VERSION = 1
+VERSION = 2
+LOGS = ("train.csv", "eval.csv")
+"""What a run logs besides its speed; the same to the byte for the same RunSpec."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,11 @@ class RunFolder:
         return self.path / "checkpoint"
 
     @property
+    def limits(self) -> Path:
+        """The run's own copy of its limits, if they came from a file."""
+        return self.path / "limits.yaml"
+
+    @property
     def done(self) -> bool:
         """Whether the run has finished."""
         return (self.path / "DONE").exists()
@@ -85,7 +97,11 @@ class RunFolder:
             raise FileExistsError(
                 f"{self.path} already holds a run: resume it (--resume {self.path}), or choose another --out"
             )
+        if (self.path / "DONE").exists() or any((self.path / name).exists() for name in LOGS):
+            raise FileExistsError(f"{self.path} holds logs of another run: choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
+        if Path(spec.limits).suffix in (".yaml", ".yml"):
+            shutil.copyfile(spec.limits, self.limits)  # what the file says later is no part of this run
         text = json.dumps({"version": VERSION, "spec": dataclasses.asdict(spec)}, indent=2) + "\n"
         write_atomically(self.path / "run.json", text)
 
@@ -102,6 +118,9 @@ class RunFolder:
             raise ValueError(
                 f"{path} is of version {data.get('version')}, expected {VERSION}: use the slewrl it came from"
             )
+        known = {field.name for field in dataclasses.fields(RunSpec)}
+        if unknown := set(data["spec"]) - known:
+            raise ValueError(f"{path} has unknown entries {sorted(unknown)}: use the slewrl it came from")
         return RunSpec(**data["spec"])
 
     def append(self, name: str, row: dict[str, Any]) -> None:
@@ -119,8 +138,14 @@ class RunFolder:
         """Bytes of each CSV that depends on the RunSpec alone, to be put into a checkpoint."""
         return {path.name: path.stat().st_size for path in self._logs()}
 
+    def sync(self) -> None:
+        """Make what was logged survive a power cut."""
+        for path in self._logs():
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+
     def _logs(self) -> list[Path]:
-        return [path for path in sorted(self.path.glob("*.csv")) if path.name != "timing.csv"]
+        return [self.path / name for name in LOGS if (self.path / name).exists()]
 
     def cut(self, sizes: dict[str, int]) -> None:
         """Take back what was logged after a checkpoint: the resumed run will write it again."""
@@ -129,6 +154,16 @@ class RunFolder:
             if path.stat().st_size < size:
                 raise ValueError(f"{path} has {path.stat().st_size} bytes, fewer than the {size} of its checkpoint")
             os.truncate(path, size)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes from training here; the lock goes with the process, however that ends."""
+        with open(self.path / "lock", "w", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BlockingIOError(f"{self.path}: another process is training this run") from None
+            yield
 
     def finish(self) -> None:
         """Mark the run as finished."""

@@ -1,7 +1,9 @@
 """Algorithm 1: collect, store, learn, evaluate. One loop, which goes on where it was killed."""
 
 import dataclasses
+import json
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,14 @@ from slewrl import checkpoint
 from slewrl.agents import AGENTS
 from slewrl.augmented import previous_action
 from slewrl.envs.augment import Augment
+from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.envs.state import get_state, set_state
 from slewrl.evaluate import evaluate
 from slewrl.layers import make_layer
 from slewrl.layers.base import Action
 from slewrl.limits import RateLimits
 from slewrl.logs import Logs, Report
+from slewrl.metrics import rate_use
 from slewrl.replay import Replay
 from slewrl.runs import RunFolder, RunSpec
 
@@ -27,10 +31,6 @@ EVALUATION_SEED = 1_000_000
 """Evaluation episodes are reset with this and the seeds after it, in every run."""
 SCALARS = ("step", "violations", "episodes", "returns", "last_return", "last_utilisation", "log")
 """Attributes of a Trainer that a checkpoint holds as they are."""
-
-
-class BrokenEnvironmentError(RuntimeError):
-    """The environment raised, or gave a number that is none; the message says which one, when and what."""
 
 
 class Trainer:
@@ -43,19 +43,21 @@ class Trainer:
 
     def __init__(self, spec: RunSpec, folder: RunFolder) -> None:
         self.spec, self.folder = spec, folder
-        self.limits = load_limits(spec.task, spec.limits)
+        self.limits = load_limits(spec.task, str(folder.limits) if folder.limits.exists() else spec.limits)
         self.envs = [Augment(gym.make(spec.task), self.limits) for _ in range(spec.environments)]
         self.evaluation_env = Augment(gym.make(spec.task), self.limits)
         size = self.evaluation_env.observation_space.shape[0]  # type: ignore[index]
         self.agent = make_agent(spec, self.limits, size)
-        rows = (spec.capacity, spec.evaluate_every, spec.environments, size, self.limits.dim)
+        capacity = min(spec.capacity, 2 * spec.steps)  # a step writes two rows at most
+        interval = checkpoint.KEEP * spec.evaluate_every  # so that the oldest checkpoint kept finds its rows, too
+        rows = (capacity, interval, spec.environments, size, self.limits.dim)
         self.replay = Replay(*rows, folder.path / "replay")
         self.rng = np.random.default_rng(spec.seed)
         self.warm_up = torch.Generator().manual_seed(spec.seed + 1)
         self.step, self.violations, self.episodes = 0, 0, 0
         self.returns = [0.0] * spec.environments
         self.last_return, self.last_utilisation = float("nan"), float("nan")
-        self.observation = np.stack([env.reset(seed=spec.seed + k)[0] for k, env in enumerate(self.envs)])
+        self.observation = np.stack([self._reset(k, spec.seed + k) for k in range(spec.environments)])
         self.log: dict[str, float] = {}
 
     # ------------------------------------------------------------------ one step of Algorithm 1
@@ -66,9 +68,11 @@ class Trainer:
         for k in range(len(self.envs)):
             self._step(k, executed[k], judged[k])
         if self.step > self.spec.learning_starts:
+            log = self.has_passed(LOG_EVERY) or self.step >= self.spec.steps
             for _ in self.envs:
-                batch = self.replay.sample(self.spec.batch_size, self.rng)
-                self.log = self.agent.update(batch, log=self.has_passed(LOG_EVERY) or self.step >= self.spec.steps)
+                self.log = self.agent.update(self.replay.sample(self.spec.batch_size, self.rng), log)
+            if not np.isfinite(list(self.log.values())).all():
+                raise FloatingPointError(f"training diverged by step {self.step}: {self.log}")
 
     def has_passed(self, every: int) -> bool:
         """Whether the last ``advance`` reached a multiple of ``every`` steps."""
@@ -86,15 +90,11 @@ class Trainer:
     def _step(self, k: int, executed: np.ndarray, judged: np.ndarray) -> None:
         """Step environment k, store what happened, begin its next episode if this one ended."""
         where = f"{self.spec.task}, environment {k}, step {self.step + 1}"
-        try:
-            following, reward, terminated, truncated, info = self.envs[k].step(executed)
-        except Exception as error:
-            raise BrokenEnvironmentError(f"{where}: {type(error).__name__}: {error}") from error
-        check_numbers(where, following, reward)
-        ended = bool(terminated or truncated)
-        self.replay.add(k, self.observation[k], judged, float(reward), following, bool(terminated), ended)
+        following, reward, terminated, truncated, info = checked_step(self.envs[k], executed, where)
+        ended = terminated or truncated
+        self.replay.add(k, self.observation[k], judged, reward, following, terminated, ended)
         self.step += 1
-        self.returns[k] += float(reward)
+        self.returns[k] += reward
         self.observation[k] = self._next_episode(k, info) if ended else following
 
     def _next_episode(self, k: int, info: dict[str, Any]) -> np.ndarray:
@@ -103,8 +103,10 @@ class Trainer:
         self.episodes += 1
         self.last_return, self.last_utilisation = self.returns[k], use.utilisation
         self.returns[k] = 0.0
-        observation: np.ndarray = self.envs[k].reset()[0]
-        return observation
+        return self._reset(k)
+
+    def _reset(self, k: int, seed: int | None = None) -> np.ndarray:
+        return checked_reset(self.envs[k], f"{self.spec.task}, environment {k}, step {self.step}", seed)
 
     # ------------------------------------------------------------------ logging
 
@@ -118,11 +120,7 @@ class Trainer:
 
     def evaluation_row(self) -> dict[str, float]:
         """What eval.csv gets: seeded episodes without exploration."""
-        try:
-            result = evaluate(self.act, self.evaluation_env, self.spec.evaluate_episodes, EVALUATION_SEED)
-        except Exception as error:
-            where = f"{self.spec.task}, evaluation after step {self.step}"
-            raise BrokenEnvironmentError(f"{where}: {type(error).__name__}: {error}") from error
+        result = evaluate(self.act, self.evaluation_env, self.spec.evaluate_episodes, EVALUATION_SEED)
         return {"step": self.step, **result.row()}
 
     def act(self, observation: torch.Tensor) -> Action:
@@ -150,8 +148,10 @@ class Trainer:
 
     def restore(self, state: dict[str, Any]) -> list[str]:
         """Go on from a checkpoint; returns what a person should know about it."""
-        if state["spec"] != dataclasses.asdict(self.spec):
+        if _listed(state["spec"]) != _listed(dataclasses.asdict(self.spec)):
             raise ValueError(f"{self.folder.path}: the checkpoint is of another run: {state['spec']}")
+        if not self.replay.found:
+            raise FileNotFoundError(f"{self.replay.path} is gone: a run cannot go on without its replay")
         self.agent.load_state_dict(state["agent"])
         self.replay.written[:] = state["replay_written"].numpy()
         self.rng.bit_generator.state = state["rng"]
@@ -160,12 +160,21 @@ class Trainer:
         for name in SCALARS:
             setattr(self, name, state[name])
         if None in state["envs"]:
+            self._begin_afresh([chain.numpy() for chain in state["chains"]])
             return [f"{self.spec.task} has no known state: resuming on fresh episodes, not bit for bit"]
         for env, saved, chain in zip(self.envs, state["envs"], state["chains"], strict=True):
             set_state(env, _numpy(saved))
             env.chain = list(chain.numpy())
         self.observation = state["observation"].numpy()
         return []
+
+    def _begin_afresh(self, chains: list[np.ndarray]) -> None:
+        """End the episodes that were under way, of which only the actions so far are known, and begin others."""
+        self.violations += sum(rate_use(chain, self.limits).violations for chain in chains)
+        for k in range(len(self.envs)):
+            self.replay.abandon(k)
+            self.returns[k] = 0.0
+            self.observation[k] = self._reset(k, self.spec.seed + self.step + k)
 
 
 def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, tensorboard: bool = False) -> bool:
@@ -180,7 +189,14 @@ def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, t
         tensorboard: whether to write the same numbers for TensorBoard, too.
     """
     torch.set_num_threads(1)
-    trainer = Trainer(spec, folder)
+    if folder.done:
+        return True
+    with folder.lock():
+        return _train(Trainer(spec, folder), report, tensorboard)
+
+
+def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
+    spec, folder = trainer.spec, trainer.folder
     if checkpoint.checkpoints(folder.checkpoints):
         state, complaints = checkpoint.load_newest(folder.checkpoints)
         for message in [*complaints, *trainer.restore(state)]:
@@ -195,10 +211,13 @@ def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, t
                 logs.write("train.csv", trainer.train_row())
             if trainer.has_passed(spec.evaluate_every) or last:
                 logs.write("eval.csv", trainer.evaluation_row())
-            if trainer.has_passed(spec.evaluate_every) or last or interrupts.seen:
+            if trainer.has_passed(spec.evaluate_every) or last:
+                logs.flush()
                 trainer.save()
-    if trainer.step < spec.steps:
-        return False
+        if trainer.step < spec.steps:
+            logs.flush()
+            trainer.save()
+            return False
     folder.finish()
     return True
 
@@ -206,19 +225,10 @@ def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, t
 def make_agent(spec: RunSpec, limits: RateLimits, observation_size: int) -> Any:
     """The agent of a run, new."""
     agent_class = AGENTS[spec.agent]
-    module = __import__(agent_class.__module__, fromlist=["_"])
-    config = getattr(module, f"{agent_class.__name__}Config")(**_tuples(spec.agent_options))
+    options = {key: tuple(value) if isinstance(value, list) else value for key, value in spec.agent_options.items()}
+    config = agent_class.Config(**options)
     layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
     return agent_class(config, limits, layer, observation_size, spec.seed)
-
-
-def check_numbers(where: str, observation: np.ndarray, reward: Any) -> None:
-    """Refuse what is not finite, saying where."""
-    if not np.isfinite(observation).all():
-        i = int(np.flatnonzero(~np.isfinite(observation))[0])
-        raise BrokenEnvironmentError(f"{where}: observation[{i}] is {observation[i]}, expected a finite number")
-    if not np.isfinite(reward):
-        raise BrokenEnvironmentError(f"{where}: the reward is {reward}, expected a finite number")
 
 
 def check_spec(spec: RunSpec) -> None:
@@ -228,10 +238,15 @@ def check_spec(spec: RunSpec) -> None:
     for name in ("environments", "steps", "batch_size", "evaluate_every", "evaluate_episodes", "capacity"):
         if getattr(spec, name) < 1:
             raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 1")
+    for name in ("seed", "learning_starts"):
+        if getattr(spec, name) < 0:
+            raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 0")
     try:
         env = gym.make(spec.task)
     except gym.error.Error as error:
         raise ValueError(f"task {spec.task!r}: {error}") from error
+    if env.spec is None or env.spec.max_episode_steps is None:
+        raise ValueError(f"{spec.task} has no time limit, so an evaluation might never end: register it with one")
     limits = load_limits(spec.task, spec.limits)
     augmented = Augment(env, limits)
     try:
@@ -253,7 +268,8 @@ class _Interrupts:
 
     def __enter__(self) -> "_Interrupts":
         self.seen = False
-        self._before = {s: signal.signal(s, self._note) for s in (signal.SIGINT, signal.SIGTERM)}
+        signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        self._before = {s: signal.signal(s, self._note) for s in signals}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -262,11 +278,12 @@ class _Interrupts:
 
     def _note(self, *_: object) -> None:
         self.seen = True
+        self.__exit__()  # a second one stops at once
 
 
-def _tuples(options: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no tuples; configs want them."""
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+def _listed(spec: dict[str, Any]) -> Any:
+    """As JSON has it: without tuples."""
+    return json.loads(json.dumps(spec))
 
 
 def _plain(tree: Any) -> Any:

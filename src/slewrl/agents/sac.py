@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from slewrl.agents.config import check_config
 from slewrl.augmented import previous_action
 from slewrl.layers.base import Action, ActionLayer
 from slewrl.limits import RateLimits
@@ -45,8 +46,7 @@ class SACConfig:
 
     def __post_init__(self) -> None:
         """Refuse what no run could use."""
-        if self.mean_bound not in ("linear", "tanh"):
-            raise ValueError(f"mean_bound is {self.mean_bound!r}, expected 'linear' or 'tanh'")
+        check_config(self)
 
 
 class SAC:
@@ -59,6 +59,8 @@ class SAC:
         observation_size: n of the augmented observation.
         seed: of initial weights and of all noise.
     """
+
+    Config = SACConfig
 
     def __init__(
         self, config: SACConfig, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int

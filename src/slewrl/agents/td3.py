@@ -5,12 +5,14 @@ layer maps what comes of it into F_t.
 """
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from slewrl.agents.config import check_config
 from slewrl.augmented import previous_action
 from slewrl.layers.base import Action, ActionLayer
 from slewrl.limits import RateLimits
@@ -44,10 +46,20 @@ class TD3Config:
     """That noise is clipped to this; TD3's."""
     policy_delay: int = 2
     """Critic updates per update of the actor and the targets; TD3's."""
+    mean_bound: str = "linear"
+    """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no run could use."""
+        check_config(self)
+        if not (isinstance(self.policy_delay, int) and self.policy_delay >= 1):
+            raise ValueError(f"policy_delay is {self.policy_delay!r}, expected a whole number of at least 1")
 
 
 class TD3:
     """See the module; the arguments are those of SAC."""
+
+    Config = TD3Config
 
     def __init__(
         self, config: TD3Config, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int
@@ -63,13 +75,15 @@ class TD3:
         self.actor_step = Adam(self.actor.flat, self.actor.grad, rate, clip)
         self.critic_step = Adam(self.critics.flat, self.critics.grad, rate, clip)
         self.updates = 0
+        self.utility = torch.full((1,), math.nan)
+        """Q_1 of the last batch the actor was updated on, (B,)."""
 
     # ------------------------------------------------------------------ acting
 
     @torch.no_grad()
     def act(self, observation: Tensor, explore: bool = True) -> Action:
         """An action for augmented observations (N, n), with noise on its latent or without."""
-        latent = self.actor.forward(observation)[0]
+        latent = self._bounded(self.actor.forward(observation)[0])
         if explore:
             latent = latent + self.config.exploration_noise * self._noise(latent)
         return self.layer(latent, self._box(observation))
@@ -87,18 +101,16 @@ class TD3:
         self.critic_step.step()
         if self.updates % self.config.policy_delay == 0:
             self.target_critics.flat.lerp_(self.critics.flat, self.config.target_rate)
-            utility = self._update_actor(batch)
+            self.utility = self._update_actor(batch)
             self.target_actor.flat.lerp_(self.actor.flat, self.config.target_rate)
-            if log:
-                losses["q"] = utility.mean().item()
-        return losses
+        return {**losses, "q": self.utility.mean().item()} if log else losses
 
     @torch.no_grad()
     def target(self, batch: Batch, noise: Tensor) -> Tensor:
         """y = r + gamma (1 - terminated) min_j Q'_j(s~', a'), a' from the smoothed target latent; shape (B,)."""
         clip = self.config.target_noise_clip
         smoothing = (self.config.target_noise * noise).clamp_(-clip, clip)
-        latent = self.target_actor.forward(batch.next_observation)[0] + smoothing
+        latent = self._bounded(self.target_actor.forward(batch.next_observation)[0]) + smoothing
         batch.next_action.copy_(self.layer(latent, self._box(batch.next_observation)).judged)
         q = self.target_critics.forward(batch.next_inputs, keep=False)[..., 0]
         value = torch.minimum(q[0], q[1])
@@ -107,18 +119,22 @@ class TD3:
     @torch.no_grad()
     def _update_actor(self, batch: Batch) -> Tensor:
         """Eq. (actor_loss) without entropy: E[-Q_1] + lambda E[penalty]; returns Q_1, (B,)."""
-        latent = self.actor.forward(batch.observation)[0].detach().requires_grad_()
+        output = self.actor.forward(batch.observation)[0].detach().requires_grad_()
         with torch.enable_grad():
-            action = self.layer(latent, self._box(batch.observation))
+            action = self.layer(self._bounded(output), self._box(batch.observation))
         batch.action.copy_(action.judged)
         utility, to_action = self.first_critic.least(batch.inputs, self.joints)
         weight = torch.full_like(action.penalty, self.layer.penalty_weight / batch.size)
         grads = {action.judged: to_action / -batch.size, action.penalty: weight}
         grads = {part: grad for part, grad in grads.items() if part.requires_grad}  # a penalty of 0 has none
-        (to_latent,) = torch.autograd.grad(list(grads), latent, list(grads.values()))
-        self.actor.backward(batch.observation, to_latent[None])
+        (to_output,) = torch.autograd.grad(list(grads), output, list(grads.values()))
+        self.actor.backward(batch.observation, to_output[None])
         self.actor_step.step()
         return utility
+
+    def _bounded(self, output: Tensor) -> Tensor:
+        """The latent of the actor's raw output."""
+        return torch.tanh(output) if self.config.mean_bound == "tanh" else output
 
     def _box(self, observation: Tensor) -> Any:
         return self.limits.box(previous_action(observation, self.joints), check=False)
@@ -132,7 +148,7 @@ class TD3:
         """Everything the next update depends on, as tensors and numbers."""
         nets = {name: getattr(self, name).flat for name in NETS}
         steps = {name: getattr(self, name).state_dict() for name in STEPS}
-        rest = {"updates": self.updates, "generator": self.generator.get_state()}
+        rest = {"updates": self.updates, "utility": self.utility, "generator": self.generator.get_state()}
         return copy.deepcopy({**nets, **steps, **rest})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -141,5 +157,5 @@ class TD3:
             getattr(self, name).flat.copy_(state[name])
         for name in STEPS:
             getattr(self, name).load_state_dict(state[name])
-        self.updates = state["updates"]
+        self.updates, self.utility = state["updates"], state["utility"].clone()
         self.generator.set_state(state["generator"])

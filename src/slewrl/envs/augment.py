@@ -29,8 +29,8 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     def __init__(self, env: gym.Env[Any, Any], limits: RateLimits, reset_action: NDArray[Any] | None = None) -> None:
         gym.utils.RecordConstructorArgs.__init__(self, limits=limits, reset_action=reset_action)
         gym.Wrapper.__init__(self, env)
-        self.limits = limits
-        self.observation_space = augmented_space(_name(env), env.observation_space, env.action_space, limits)
+        self.limits, self.name = limits, _name(env)
+        self.observation_space = augmented_space(self.name, env.observation_space, env.action_space, limits)
         self.dtype: Any = env.action_space.dtype
         self.reset_action = start_action(limits, reset_action, self.dtype)
         self.chain: list[NDArray[Any]] = [self.reset_action]
@@ -93,7 +93,7 @@ class AugmentVector(gym.vector.VectorWrapper):
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool))  # the environment takes it out
         observations, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         self._restart(mask)
-        self._over[:] = False
+        self._over[mask] = False
         return self._augmented(observations), info
 
     def step(self, actions: NDArray[Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -142,6 +142,8 @@ def check_spaces(name: str, observation: Any, action: Any, limits: RateLimits) -
     """Refuse an environment the limits do not fit, saying why."""
     if not isinstance(action, Box) or len(action.shape) != 1:
         raise ValueError(f"{name}: action space is {action}, expected a flat Box (rate limits need numbers)")
+    if not np.issubdtype(action.dtype, np.floating):
+        raise ValueError(f"{name}: actions are of type {action.dtype}, expected floats")
     if not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
         raise ValueError(f"{name}: action space {action} is unbounded, expected finite bounds")
     if action.shape[0] != limits.dim:
@@ -167,7 +169,8 @@ def start_action(limits: RateLimits, wanted: NDArray[Any] | None, dtype: Any) ->
         raise ValueError(f"reset_action has shape {pose.shape}, expected ({limits.dim},)")
     if wanted is not None and not ((pose >= limits.low) & (pose <= limits.high)).all():
         raise ValueError(f"reset_action {pose} lies outside the range [{limits.low}, {limits.high}]")
-    start: NDArray[Any] = limits.clamp(torch.from_numpy(pose.astype(dtype))).numpy()
+    # In float32 if the environment's dtype is wider: what a policy executes is, and its replay must hold it exactly.
+    start: NDArray[Any] = limits.clamp(torch.from_numpy(pose.astype(np.float32))).numpy().astype(dtype)
     return start
 
 

@@ -1,8 +1,8 @@
 """The exact state of an environment, so that a resumed run steps on bit for bit.
 
-MuJoCo environments: everything the integrator carries over, and the derived arrays too, because a task may read last
-step's body positions before it steps again. Pendulum: its two numbers. Other environments have no known state; a
-run of theirs resumes on a fresh episode, and says so.
+Gymnasium's own MuJoCo environments: everything the integrator carries over, and the derived arrays too, because a task
+may read last step's body positions before it steps again. Pendulum: its two numbers. Other environments have no known
+state; a run of theirs resumes on a fresh episode, and says so.
 """
 
 from typing import Any
@@ -14,6 +14,8 @@ import numpy as np
 def get_state(env: gym.Env[Any, Any]) -> dict[str, Any] | None:
     """What ``set_state`` needs, as numbers and arrays; None if the environment is of no known kind."""
     inner: Any = env.unwrapped
+    if not type(inner).__module__.startswith("gymnasium."):
+        return None  # it may keep more in its attributes than anybody here knows of
     if hasattr(inner, "data") and hasattr(inner, "model"):
         physics = _mujoco_state(inner)
     elif type(inner).__name__ == "PendulumEnv":

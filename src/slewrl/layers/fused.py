@@ -116,7 +116,7 @@ class _DDSRad(torch.autograd.Function):
             u = latent.nan_to_num(nan=0.0).clamp(-ctx.cap, ctx.cap)
             r = torch.rsqrt(1 + u * u)
         else:
-            u, r, radius, grad = (x.numpy() for x in (u, r, radius, grad))
+            u, r, radius, grad = (x.numpy() for x in (u, r, radius, grad))  # type: ignore[assignment]
             grad_log_det = None if grad_log_det is None else grad_log_det.numpy()  # type: ignore[assignment]
             grad_norm2 = None if grad_norm2 is None else grad_norm2.numpy()  # type: ignore[assignment]
         r2 = r * r
