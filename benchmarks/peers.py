@@ -6,7 +6,7 @@ Same networks, batch, learning rate, warm-up, evaluation seeds and episodes as `
 """
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -92,5 +92,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     peer = tyro.cli(Peer, description=__doc__)
     peer.out.parent.mkdir(parents=True, exist_ok=True)
-    peer.out.unlink(missing_ok=True)
-    make(peer, gym.make(peer.task)).learn(peer.steps, callback=Evaluations(peer))
+    aside = replace(peer, out=peer.out.with_suffix(".part"))  # a CSV is there when the run is finished
+    aside.out.unlink(missing_ok=True)
+    make(peer, gym.make(peer.task)).learn(peer.steps, callback=Evaluations(aside))
+    aside.out.rename(peer.out)

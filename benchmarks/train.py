@@ -120,9 +120,11 @@ def products(task: str, agent: str) -> Advance:
     # Of each: forward passes, gradients of the weights, gradients of the hidden units, and of the action.
     half = 0.5 if agent == "td3" else 1.0  # TD3 updates the actor every other time, against one critic
     work = _gemms(actor, forward=1 + half, weights=half, hidden=half)
-    work += _gemms(
-        critic, forward=4 + (2 if agent == "sac" else half), weights=2, hidden=2 + (2 if agent == "sac" else half)
-    )
+    judged, through = (
+        (half, half) if agent == "td3" else (2.0, 1.0)
+    )  # SAC's min Q passes through one critic in each row
+    work += _gemms(critic, forward=4 + judged, weights=2, hidden=2 + through)
+    work.append((256, 256, d, through))  # the gradient of the action
     buffers = [(torch.randn(a, b), torch.randn(b, c), torch.empty(a, c), times) for a, b, c, times in work]
 
     def advance(steps: int) -> None:

@@ -94,6 +94,7 @@ def test_demo_trains_checks_and_writes_a_page(slewrl, tmp_path):
     assert "holds another run" in slewrl("demo", "--steps", "1300").stderr
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # imageio's
 def test_play_records_or_says_what_is_missing(slewrl, tmp_path):
     options = (
         "--task",

@@ -31,10 +31,10 @@ def checked_step(
         observation, given, terminated, truncated, info = env.step(action)
     except Exception as error:
         raise BrokenEnvironmentError(f"{where}: {type(error).__name__}: {error}") from error
-    reward = float(given)
+    seen, reward = _finite(observation, where), float(given)
     if not math.isfinite(reward):
         raise BrokenEnvironmentError(f"{where}: the reward is {reward}, expected a finite number")
-    return _finite(observation, where), reward, bool(terminated), bool(truncated), info
+    return seen, reward, bool(terminated), bool(truncated), info
 
 
 def _finite(observation: NDArray[Any], where: str) -> NDArray[np.float32]:
