@@ -111,8 +111,8 @@ def first_table(curves: dict[str, list[np.ndarray]]) -> str:
         "Mean return of the final evaluation (5 seeded episodes, no exploration), by seed; mean and sample standard",
         "deviation over seeds; the mean of the last three evaluations, which is less noisy; utilisation (ratio of",
         "sums); exact violations in all of training (warm-up included) and evaluation. 5 000 warm-up steps, otherwise",
-        "defaults. The runs were made at commit 2a782ff; later ones round differently, so repeating a command gives the",
-        "same kind of run, not the same bytes. Written by",
+        "defaults. The runs were made at commit 2a782ff; later ones round differently, so a command gives the same",
+        "kind of run, not the same bytes. Written by",
         "`python benchmarks/first.py table`; `python benchmarks/first.py run` makes the CSVs.",
         "",
         "| method | "
