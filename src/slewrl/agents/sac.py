@@ -38,7 +38,7 @@ class SACConfig:
     target_rate: float = 0.005
     """tau of the target critics."""
     initial_temperature: float = 1.0
-    """alpha at the start; ours, and SAC's usual. From .05 it sinks before the policy has explored."""
+    """alpha at the start; ours, and SAC's usual."""
     mean_bound: str = "linear"
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
     log_std_range: tuple[float, float] = (-20.0, 2.0)
