@@ -166,6 +166,16 @@ def test_without_autoreset_only_the_masked_environments_start_again():
     assert [len(chain) for chain in env.chains] == [1, 4]
 
 
+def test_a_masked_reset_leaves_the_other_environments_to_their_autoreset():
+    env = vector(AutoresetMode.NEXT_STEP)
+    env.reset(seed=0)
+    for _ in range(3):
+        env.step(np.full((2, 1), 0.05, np.float32))
+    env.reset(options={"reset_mask": np.array([False, True])})  # environment 0 ended, and is reset by the next step
+    observations, *_ = env.step(np.full((2, 1), 0.1, np.float32))
+    assert previous_action(observations, 1)[:, 0].tolist() == [0.0, np.float32(0.1)]
+
+
 def test_the_vector_twin_refuses_what_the_single_one_refuses():
     limits = RateLimits([0.2] * 5, low=-1, high=1)
     with pytest.raises(ValueError, match="6 actions, but limits for 5: "):

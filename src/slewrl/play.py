@@ -15,7 +15,7 @@ from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.errors import UserFacingError
 from slewrl.evaluate import Act
 from slewrl.runs import RunFolder
-from slewrl.train import load_limits, make_agent
+from slewrl.train import make_agent, run_limits
 
 NO_GL = """cannot render {task}: {error}
 A picture needs a GL library. Without a screen, on Debian or Ubuntu:  apt-get install libegl1 libgl1-mesa-dri
@@ -41,7 +41,7 @@ def load_policy(run: Path, render_mode: str | None = None) -> Policy:
     torch.set_num_threads(1)
     folder = RunFolder(run)
     spec = folder.spec()
-    limits = load_limits(spec.task, str(folder.limits) if folder.limits.exists() else spec.limits)
+    limits = run_limits(spec, folder)
     state, complaints = checkpoint.load_newest(folder.checkpoints)
     env = Augment(gym.make(spec.task, render_mode=render_mode), limits)
     agent = make_agent(spec, limits, env.observation_space.shape[0])  # type: ignore[index]

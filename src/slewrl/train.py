@@ -43,7 +43,7 @@ class Trainer:
 
     def __init__(self, spec: RunSpec, folder: RunFolder) -> None:
         self.spec, self.folder = spec, folder
-        self.limits = load_limits(spec.task, str(folder.limits) if folder.limits.exists() else spec.limits)
+        self.limits = run_limits(spec, folder)
         self.envs = [Augment(gym.make(spec.task), self.limits) for _ in range(spec.environments)]
         self.evaluation_env = Augment(gym.make(spec.task), self.limits)
         size = self.evaluation_env.observation_space.shape[0]  # type: ignore[index]
@@ -71,7 +71,7 @@ class Trainer:
             log = self.has_passed(LOG_EVERY) or self.step >= self.spec.steps
             for _ in self.envs:
                 self.log = self.agent.update(self.replay.sample(self.spec.batch_size, self.rng), log)
-            if not np.isfinite(list(self.log.values())).all():
+            if log and not np.isfinite(list(self.log.values())).all():
                 raise FloatingPointError(f"training diverged by step {self.step}: {self.log}")
 
     def has_passed(self, every: int) -> bool:
@@ -211,7 +211,6 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
                 logs.write("train.csv", trainer.train_row())
             if trainer.has_passed(spec.evaluate_every) or last:
                 logs.write("eval.csv", trainer.evaluation_row())
-            if trainer.has_passed(spec.evaluate_every) or last:
                 logs.flush()
                 trainer.save()
         if trainer.step < spec.steps:
@@ -261,6 +260,11 @@ def load_limits(task: str, limits: str) -> RateLimits:
     if Path(limits).suffix in (".yaml", ".yml"):
         return RateLimits.from_yaml(limits)
     return RateLimits.preset(task, limits)
+
+
+def run_limits(spec: RunSpec, folder: RunFolder) -> RateLimits:
+    """The limits of a run: its own copy of the file they came from, or a preset."""
+    return load_limits(spec.task, str(folder.limits) if folder.limits.exists() else spec.limits)
 
 
 class _Interrupts:

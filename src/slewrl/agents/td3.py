@@ -5,7 +5,6 @@ layer maps what comes of it into F_t.
 """
 
 import copy
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +74,7 @@ class TD3:
         self.actor_step = Adam(self.actor.flat, self.actor.grad, rate, clip)
         self.critic_step = Adam(self.critics.flat, self.critics.grad, rate, clip)
         self.updates = 0
-        self.utility = torch.full((1,), math.nan)
+        self.utility = torch.zeros(1)
         """Q_1 of the last batch the actor was updated on, (B,)."""
 
     # ------------------------------------------------------------------ acting
@@ -103,7 +102,9 @@ class TD3:
             self.target_critics.flat.lerp_(self.critics.flat, self.config.target_rate)
             self.utility = self._update_actor(batch)
             self.target_actor.flat.lerp_(self.actor.flat, self.config.target_rate)
-        return {**losses, "q": self.utility.mean().item()} if log else losses
+        if log and self.updates >= self.config.policy_delay:  # before that the actor has not been judged
+            losses["q"] = self.utility.mean().item()
+        return losses
 
     @torch.no_grad()
     def target(self, batch: Batch, noise: Tensor) -> Tensor:
