@@ -46,10 +46,11 @@ ROBOT_DT = 0.02
 def preset(task: str, name: str) -> RateLimits:
     """See ``RateLimits.preset``."""
     if task not in PRESETS:
-        close = get_close_matches(task, PRESETS, n=1, cutoff=0.4)
+        close = get_close_matches(task, PRESETS, n=1, cutoff=0.75)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise KeyError(
-            f"no presets for {task!r}.{hint} Known: {', '.join(PRESETS)}. For any other task give a limits.yaml"
+            f"no presets for {task!r}.{hint} Known: {', '.join(PRESETS)}. "
+            "For any other task pass --limits FILE.yaml (slewrl limits writes one)"
         )
     if name not in PRESETS[task]:
         raise KeyError(f"{task} has no preset {name!r}; it has: {', '.join(PRESETS[task])}")
