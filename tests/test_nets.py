@@ -17,7 +17,7 @@ def reference(net: Ensemble, flat: torch.Tensor, x: torch.Tensor) -> torch.Tenso
 
 
 @pytest.mark.parametrize("members", [1, 2, 3])
-@pytest.mark.parametrize("sizes", [(5, 7, 3), (29, 64, 64, 1), (4, 2)])
+@pytest.mark.parametrize("sizes", [(5, 7, 3), (29, 64, 64, 1), (4, 6, 5, 8, 2)])
 def test_forward_and_backward_are_autograds(members, sizes):
     generator = torch.Generator().manual_seed(0)
     net = Ensemble(members, sizes, generator)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from slewrl import LAYERS, RateLimits, make_layer
-from slewrl.agents.sac import SAC, SACConfig
+from slewrl.agents.sac import SAC, SACConfig, _Draw
 from slewrl.replay import Batch
 
 LIMITS = RateLimits([0.2, 0.5], low=-1.0, high=1.0)
@@ -161,3 +161,16 @@ def test_the_same_seed_gives_the_same_agent():
             sac.update(batch(seed))
         runs.append(sac.actor.flat.clone())
     assert torch.equal(*runs)
+
+
+@pytest.mark.parametrize("mean_bound", ["linear", "tanh"])
+def test_heads_go_back_as_autograd_does(mean_bound):
+    """Through the mean's bound and the clip of the log standard deviation, on either side of it."""
+    sac = agent(config=SACConfig(hidden=(16, 16), mean_bound=mean_bound, log_std_range=(-0.5, 0.5)))
+    output = torch.randn(B, 4, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    weights = torch.randn(2, B, 2, generator=torch.Generator().manual_seed(2))
+    mean, std = sac._heads(output)
+    (expected,) = torch.autograd.grad((mean, std), output, tuple(weights))
+    draw = _Draw(output.detach(), mean.detach(), std.detach(), None, None)
+    assert torch.allclose(sac._heads_backward(draw, *weights), expected, atol=1e-6)
+    assert (expected == 0).any() and (expected[:, 2:] != 0).any()

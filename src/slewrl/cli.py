@@ -14,7 +14,7 @@ from rich.table import Table
 
 from slewrl import __version__
 from slewrl.errors import UserFacingError
-from slewrl.runs import RunFolder, RunSpec, write_csv
+from slewrl.runs import RunFolder, RunSpec
 
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
@@ -171,7 +171,8 @@ class Train:
 class Evaluate:
     """Run a trained policy without exploration, print what it came to, and write it down.
 
-    Leaves evaluation/episodes.csv (a row an episode) and evaluation/density.csv (how often which increment) in the run.
+    Leaves in the run's evaluation/ episodes.csv (a row an episode), density.csv (how often which increment) and
+    increments.csv (some of them).
     """
 
     run_folder: tyro.conf.Positional[Path]
@@ -181,14 +182,11 @@ class Evaluate:
 
     def run(self) -> int:
         """Print return, utilisation and exact violations."""
-        from slewrl.evaluate import evaluate
-        from slewrl.play import load_policy
-        from slewrl.train import EVALUATION_SEED
+        from slewrl.play import evaluate_run
 
         if self.episodes < 1:
             raise ValueError(f"--episodes is {self.episodes}, expected at least 1")
-        policy = load_policy(self.run_folder)
-        result = evaluate(policy.act, policy.env, self.episodes, EVALUATION_SEED)
+        policy, result = evaluate_run(self.run_folder, self.episodes)
         table = Table(title=f"{self.run_folder}, step {policy.step:,}, {self.episodes} episodes", box=SIMPLE_HEAD)
         table.title_justify = "left"
         for column in ("", "value"):
@@ -201,10 +199,8 @@ class Evaluate:
         for message in policy.complaints:
             console.print(f"[yellow]{message}[/]")
         console.print(table)
-        folder = self.run_folder / "evaluation"
-        write_csv(folder / "episodes.csv", result.episodes())
-        write_csv(folder / "density.csv", result.density(policy.env.limits.names))
-        console.print(f"wrote [bold]{folder}[/]: episodes.csv, density.csv (docs/metrics.md defines every column)")
+        files = "episodes.csv, density.csv, increments.csv (docs/metrics.md defines every column)"
+        console.print(f"wrote [bold]{self.run_folder / 'evaluation'}[/]: {files}")
         return 0
 
 

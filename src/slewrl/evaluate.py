@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from slewrl.envs.augment import Augment
 from slewrl.envs.checked import checked_reset, checked_step
-from slewrl.layers.base import Action
+from slewrl.layers.base import Decision
 from slewrl.metrics import RateUse, increment_density, increments_and_limits, return_cv
 
-Act = Callable[[torch.Tensor], Action]
+Act = Callable[[torch.Tensor], Decision]
 """Augmented observations (N, n) to an action for each."""
 
 
@@ -70,6 +70,11 @@ class Evaluation:
             {"from": float(edges[b]), "to": float(edges[b + 1]), **dict(zip(names, densities[b].tolist(), strict=True))}
             for b in range(bins)
         ]
+
+    def some_increments(self, names: tuple[str, ...], rows: int = 500) -> list[dict[str, float]]:
+        """Increments over their limits at evenly spaced steps, as increments.csv has them: a column per joint."""
+        steps = np.linspace(0, len(self.increments) - 1, min(rows, len(self.increments))).astype(int)
+        return [{name: float(f"{x:.5g}") for name, x in zip(names, self.increments[t], strict=True)} for t in steps]
 
 
 def evaluate(act: Act, env: Augment, episodes: int, seed: int) -> Evaluation:

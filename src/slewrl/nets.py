@@ -3,13 +3,14 @@
 A network here is an *ensemble* of E equal MLPs (E = 1 for an actor, 2 for twin critics) whose parameters lie in one
 flat vector: an optimiser step, a gradient norm and a target update are each one operation on one tensor. On a CPU,
 autograd's bookkeeping and its 256 KB temporaries otherwise take as long as half the matrix products. The buffers are
-few, because what does not fit the second-level cache is paid for at every step.
+few, because what does not fit the second-level cache is paid for at every step. Beside the hidden units stands a column
+of ones, and a layer's bias is the last row of its weights: so adding a bias, and its gradient, are part of a product.
 """
 
 import copy
 import math
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ class Ensemble:
 
     Args:
         members: E.
-        sizes: widths from input to output, e.g. (29, 256, 256, 1).
+        sizes: widths from input to output, e.g. (29, 256, 256, 1); at least one hidden layer.
         generator: draws the initial weights uniformly in +-1/sqrt(fan_in), as ``torch.nn.Linear`` does.
     """
 
@@ -68,8 +69,12 @@ class Ensemble:
 
     def _layers(self, flat: Tensor, grad: Tensor) -> list[list["_Layer"]]:
         """By member and layer, two-dimensional views: made once, since making one costs microseconds."""
-        parts = (*self.views(flat), *self.views(grad))
-        return [[_Layer(*(x[j] for x in layer)) for layer in zip(*parts, strict=True)] for j in range(self.members)]
+        starts = accumulate(((i + 1) * o for i, o in pairwise(self.sizes)), initial=0)
+        layers = list(zip(starts, pairwise(self.sizes), strict=False))
+        return [
+            [_Layer(*(x[start : start + (i + 1) * o].view(i + 1, o) for x in net)) for start, (i, o) in layers]
+            for net in zip(flat.view(self.members, -1), grad.view(self.members, -1), strict=True)
+        ]
 
     def forward(self, x: Tensor, keep: bool = True) -> Tensor:
         """Outputs (E, B, out) for inputs (B, in), in a buffer that the next call with the same B overwrites.
@@ -86,11 +91,11 @@ class Ensemble:
 
         Returns the errors (E, B, 1). One member after the other, forward and back, while its units are in the cache.
         """
-        run, goal = self._pass(x), target.unsqueeze(-1)
+        run, goal, share = self._pass(x), target.unsqueeze(-1), 2 / target.shape[0]
         for net, out in zip(self._nets, run.member_outputs, strict=True):
             _forward(net, x, run.hidden[0], out)
             out.sub_(goal)
-            _backward(net, x, run.hidden[0], out * (2 / len(goal)), run.grads)
+            _backward(net, x, run.hidden[0], out * share, run.grads)
         return run.outputs
 
     def backward(self, x: Tensor, grad: Tensor) -> None:
@@ -101,7 +106,7 @@ class Ensemble:
         run, rows = self._pass(x), grad.shape[1]
         grads = [to_units[:rows] for to_units in run.grads]
         for j, net in enumerate(self._nets):
-            _backward(net, x[:rows], [units[:rows] for units in run.hidden[j]], grad[j], grads)
+            _backward(net, x[:rows], [units.first(rows) for units in run.hidden[j]], grad[j], grads)
 
     def least(self, x: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
         """The smallest output (B,) over members of one output each, and its gradient (B, inputs).
@@ -109,63 +114,90 @@ class Ensemble:
         The gradient is that of the last ``inputs`` columns of x (B, in). It passes through one member in each row, so
         each member works on its own rows only.
         """
-        value, which = self.forward(x)[..., 0].min(0)
-        run = self._pass(x)
+        values, run = self.forward(x).numpy()[..., 0], self._pass(x)
+        value, which = torch.from_numpy(values.min(0)), values.argmin(0)
         if self.members == 1:
             return value, _to_inputs(self._nets[0], run.hidden[0], run.grads, inputs)
-        grad = torch.empty(len(x), inputs)
+        grad = torch.empty(x.shape[0], inputs)
         for j, net in enumerate(self._nets):
-            rows = (which == j).nonzero()[:, 0]
-            hidden = [
-                torch.index_select(units, 0, rows, out=some[: len(rows)])
-                for units, some in zip(run.hidden[j], run.gathered, strict=True)
-            ]
-            grads = [to_units[: len(rows)] for to_units in run.grads]
+            rows = torch.from_numpy((which == j).nonzero()[0])
+            count = rows.shape[0]
+            hidden = [some.first(count) for some in run.gathered]
+            for units, some in zip(run.hidden[j], hidden, strict=True):
+                torch.index_select(units.padded, 0, rows, out=some.padded)
+            grads = [to_units[:count] for to_units in run.grads]
             grad.index_copy_(0, rows, _to_inputs(net, hidden, grads, inputs))
         return value, grad
 
     def _pass(self, x: Tensor) -> "_Pass":
-        if len(x) not in self._passes:
-            self._passes[len(x)] = _Pass.allocate(self.members, len(x), self.sizes)
-        return self._passes[len(x)]
+        batch = x.shape[0]  # len(x) takes three times as long
+        if batch not in self._passes:
+            self._passes[batch] = _Pass.allocate(self.members, batch, self.sizes)
+        return self._passes[batch]
 
 
 class _Layer:
-    """One layer of one member: weight (in, out), bias (out,), and their gradients."""
+    """One layer of one member: weights with the bias below them (in + 1, out), and their gradient."""
 
-    def __init__(self, weight: Tensor, bias: Tensor, weight_grad: Tensor, bias_grad: Tensor) -> None:
-        self.weight, self.bias, self.weight_grad, self.bias_grad = weight, bias, weight_grad, bias_grad
-        self.transposed = weight.t()
+    def __init__(self, whole: Tensor, whole_grad: Tensor) -> None:
+        self.whole, self.whole_grad = whole, whole_grad
+        self.weight, self.bias = whole[:-1], whole[-1]
+        self.weight_grad, self.bias_grad = whole_grad[:-1], whole_grad[-1]
+        self.transposed = self.weight.t()
 
 
-def _forward(net: list[_Layer], x: Tensor, hidden: list[Tensor], out: Tensor) -> None:
+class _Units:
+    """The units of one hidden layer, (B, width), and a column of ones beside them.
+
+    More ones follow, so that every row begins at a multiple of 64 bytes; and ReLU leaves a 1 alone.
+    """
+
+    def __init__(self, padded: Tensor, width: int) -> None:
+        self.padded, self.units, self.table = padded, padded[:, :width], padded[:, : width + 1]
+        self.transposed = self.table.t()
+
+    @classmethod
+    def allocate(cls, batch: int, width: int) -> "_Units":
+        return cls(torch.ones(batch, 16 * (width // 16 + 1)), width)
+
+    def first(self, rows: int) -> "_Units":
+        """The same for the first rows only."""
+        return self if rows == self.table.shape[0] else _Units(self.padded[:rows], self.units.shape[1])
+
+    def rectified(self) -> Tensor:
+        """(B, width + 1), after ReLU in place."""
+        self.padded.relu_()
+        return self.table
+
+
+def _forward(net: list[_Layer], x: Tensor, hidden: list[_Units], out: Tensor) -> None:
     """(B, in) to (B, out)."""
-    for layer, units in zip(net[:-1], hidden, strict=True):
-        x = torch.addmm(layer.bias, x, layer.weight, out=units).relu_()
-    torch.addmm(net[-1].bias, x, net[-1].weight, out=out)
+    torch.addmm(net[0].bias, x, net[0].weight, out=hidden[0].units)
+    for layer, below, units in zip(net[1:-1], hidden, hidden[1:], strict=False):
+        torch.mm(below.rectified(), layer.whole, out=units.units)
+    torch.mm(hidden[-1].rectified(), net[-1].whole, out=out)
 
 
-def _backward(net: list[_Layer], x: Tensor, hidden: list[Tensor], grad: Tensor, grads: list[Tensor]) -> None:
+def _backward(net: list[_Layer], x: Tensor, hidden: list[_Units], grad: Tensor, grads: list[Tensor]) -> None:
     """From the gradient of the output (B, out) to those of the parameters."""
-    for i in reversed(range(len(net))):
-        below = hidden[i - 1] if i else x
-        torch.mm(below.t(), grad, out=net[i].weight_grad)
-        torch.sum(grad, dim=0, out=net[i].bias_grad)
-        if i:
-            # For one output an outer product, which mm is slow at.
-            times = torch.mul if grad.shape[1] == 1 else torch.mm
-            grad = times(grad, net[i].transposed, out=grads[i - 1])
-            # ReLU: the gradient passes where the unit was on.
-            torch.ops.aten.threshold_backward.grad_input(grad, below, 0, grad_input=grad)
+    for layer, below, to_units in reversed(list(zip(net[1:], hidden, grads, strict=True))):
+        torch.mm(below.transposed, grad, out=layer.whole_grad)
+        # For one output an outer product, which mm is slow at.
+        times = torch.mul if grad.shape[1] == 1 else torch.mm
+        grad = times(grad, layer.transposed, out=to_units)
+        # ReLU: the gradient passes where the unit was on.
+        torch.ops.aten.threshold_backward.grad_input(grad, below.units, 0, grad_input=grad)
+    torch.mm(x.t(), grad, out=net[0].weight_grad)
+    torch.sum(grad, dim=0, out=net[0].bias_grad)
 
 
-def _to_inputs(net: list[_Layer], hidden: list[Tensor], grads: list[Tensor], inputs: int) -> Tensor:
+def _to_inputs(net: list[_Layer], hidden: list[_Units], grads: list[Tensor], inputs: int) -> Tensor:
     """Gradient of the one output with respect to the last ``inputs`` inputs, for given hidden units."""
-    grad = net[-1].transposed.expand(len(hidden[0]), -1)
+    grad = net[-1].transposed.expand(grads[-1].shape[0], -1)
     for i in reversed(range(len(hidden))):
         if i < len(hidden) - 1:
             grad = torch.mm(grad, net[i + 1].transposed, out=grads[i])
-        grad = torch.ops.aten.threshold_backward.grad_input(grad, hidden[i], 0, grad_input=grads[i])
+        grad = torch.ops.aten.threshold_backward.grad_input(grad, hidden[i].units, 0, grad_input=grads[i])
     return torch.mm(grad, net[0].transposed[:, -inputs:])
 
 
@@ -185,16 +217,17 @@ class Adam:
 
     def step(self) -> None:
         """One step along the gradient, by the kernel of torch's fused Adam: its wrappers cost more than the kernel."""
+        scale = None
         if self.max_norm < math.inf:
             norm = math.sqrt(torch.dot(self.grad, self.grad).item())
             if norm > self.max_norm:
-                self.grad.mul_(self.max_norm / norm)
+                scale = torch.tensor(norm / self.max_norm)  # what the kernel divides the gradient by
         self.count += 1
-        if self.count % SWEEP == 0:
+        if int(self.count) % SWEEP == 0:
             self._sweep()
         torch._fused_adam_(
             [self.flat], [self.grad], [self.mean], [self.square], [], [self.count], lr=self.learning_rate, beta1=0.9,
-            beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
+            beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False, grad_scale=scale,
         )  # fmt: skip
 
     def _sweep(self) -> None:
@@ -220,11 +253,11 @@ class Adam:
 class _Pass:
     """The buffers of one forward and backward pass at one batch size B."""
 
-    hidden: list[list[Tensor]]
-    """Hidden units (B, width), by member and layer."""
+    hidden: list[list[_Units]]
+    """Hidden units, by member and layer."""
     grads: list[Tensor]
-    """Their gradients, by layer: the members take turns."""
-    gathered: list[Tensor]
+    """Their gradients (B, width), by layer: the members take turns."""
+    gathered: list[_Units]
     """Some rows of the hidden units of one member, by layer."""
     outputs: Tensor
     """(E, B, out)"""
@@ -233,7 +266,8 @@ class _Pass:
 
     @classmethod
     def allocate(cls, members: int, batch: int, sizes: tuple[int, ...]) -> "_Pass":
-        hidden = [[torch.empty(batch, width) for width in sizes[1:-1]] for _ in range(members)]
-        grads, gathered = ([torch.empty_like(x) for x in hidden[0]] for _ in range(2))
+        widths = sizes[1:-1]
+        hidden = [[_Units.allocate(batch, width) for width in widths] for _ in range(members)]
+        gathered = [_Units.allocate(batch, width) for width in widths]
         outputs = torch.empty(members, batch, sizes[-1])
-        return cls(hidden, grads, gathered, outputs, list(outputs))
+        return cls(hidden, [torch.empty(batch, width) for width in widths], gathered, outputs, list(outputs))

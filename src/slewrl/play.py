@@ -13,9 +13,9 @@ from slewrl import checkpoint
 from slewrl.envs.augment import Augment
 from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.errors import UserFacingError
-from slewrl.evaluate import Act
-from slewrl.runs import RunFolder
-from slewrl.train import make_agent, run_limits
+from slewrl.evaluate import Act, Evaluation, evaluate
+from slewrl.runs import RunFolder, write_csv
+from slewrl.train import EVALUATION_SEED, make_agent, run_limits
 
 NO_GL = """cannot render {task}: {error}
 A picture needs a GL library. Without a screen, on Debian or Ubuntu:  apt-get install libegl1 libgl1-mesa-dri
@@ -47,6 +47,17 @@ def load_policy(run: Path, render_mode: str | None = None) -> Policy:
     agent = make_agent(spec, limits, env.observation_space.shape[0])  # type: ignore[index]
     agent.load_state_dict(state["agent"])
     return Policy(lambda x: agent.act(x, explore=False), env, state["step"], complaints)
+
+
+def evaluate_run(run: Path, episodes: int) -> tuple[Policy, Evaluation]:
+    """Evaluate a run's policy and write the run's evaluation/ folder: density, increments and, last, episodes."""
+    policy = load_policy(run)
+    result = evaluate(policy.act, policy.env, episodes, EVALUATION_SEED)
+    names = policy.env.limits.names
+    write_csv(run / "evaluation" / "density.csv", result.density(names))
+    write_csv(run / "evaluation" / "increments.csv", result.some_increments(names))
+    write_csv(run / "evaluation" / "episodes.csv", result.episodes())
+    return policy, result
 
 
 def record(run: Path, video: Path, episodes: int, seed: int) -> tuple[int, list[float], int]:

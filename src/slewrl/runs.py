@@ -10,10 +10,13 @@ import fcntl
 import io
 import json
 import os
+import platform
 import shutil
+import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +64,11 @@ class RunSpec:
 
     @property
     def key(self) -> str:
-        """A readable name: task, limits, agent, layer, density and seed."""
-        parts = (self.task, Path(self.limits).stem, self.agent, self.layer, self.density, f"s{self.seed}")
-        return "-".join(str(part).replace(":", ".") for part in parts)
+        """A readable name: task, limits, agent, layer, density, the options that were set, and the seed."""
+        options = {**self.agent_options, **self.layer_options}
+        chosen = [f"{name}={_word(value)}" for name, value in sorted(options.items())]
+        parts = (self.task, Path(self.limits).stem, self.agent, self.layer, self.density, *chosen, f"s{self.seed}")
+        return "-".join(str(part).replace(":", ".").replace("/", ".") for part in parts)
 
 
 class RunFolder:
@@ -102,6 +107,7 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         if Path(spec.limits).suffix in (".yaml", ".yml"):
             shutil.copyfile(spec.limits, self.limits)  # what the file says later is no part of this run
+        write_atomically(self.path / "provenance.json", json.dumps(provenance(), indent=2) + "\n")
         text = json.dumps({"version": VERSION, "spec": dataclasses.asdict(spec)}, indent=2) + "\n"
         write_atomically(self.path / "run.json", text)
 
@@ -165,9 +171,39 @@ class RunFolder:
                 raise BlockingIOError(f"{self.path}: another process is training this run") from None
             yield
 
+    @property
+    def locked(self) -> bool:
+        """Whether a process is training here, on this machine or one that shares the folder."""
+        path = self.path / "lock"
+        if not path.exists():
+            return False
+        with open(path, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
     def finish(self) -> None:
         """Mark the run as finished."""
         write_atomically(self.path / "DONE", "")
+
+
+def provenance() -> dict[str, str]:
+    """What a run is made with: the commit (where slewrl is a checkout) and the versions that decide its numbers."""
+    made = {name: version(name) for name in ("slewrl", "torch", "numpy", "gymnasium", "mujoco")}
+    made["python"] = platform.python_version()
+    checkout = Path(__file__).parents[2]
+    if (checkout / ".git").exists():
+        command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=10"]
+        with suppress(OSError):
+            made["commit"] = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return made
+
+
+def _word(value: Any) -> str:
+    """A value as part of a file's name."""
+    return "x".join(str(x) for x in value) if isinstance(value, (list, tuple)) else str(value)
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import signal
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.envs.state import get_state, set_state
 from slewrl.evaluate import evaluate
 from slewrl.layers import make_layer
-from slewrl.layers.base import Action
+from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
 from slewrl.logs import Logs, Report
 from slewrl.metrics import rate_use
@@ -44,8 +45,10 @@ class Trainer:
     def __init__(self, spec: RunSpec, folder: RunFolder) -> None:
         self.spec, self.folder = spec, folder
         self.limits = run_limits(spec, folder)
-        self.envs = [Augment(gym.make(spec.task), self.limits) for _ in range(spec.environments)]
-        self.evaluation_env = Augment(gym.make(spec.task), self.limits)
+        # Gymnasium's passive checker would cost as much as our own (`checked.py`), which stops what it only warns of.
+        make = partial(gym.make, spec.task, disable_env_checker=True)
+        self.envs = [Augment(make(), self.limits) for _ in range(spec.environments)]
+        self.evaluation_env = Augment(make(), self.limits)
         size = self.evaluation_env.observation_space.shape[0]  # type: ignore[index]
         self.agent = make_agent(spec, self.limits, size)
         capacity = min(spec.capacity, 2 * spec.steps)  # a step writes two rows at most
@@ -123,7 +126,7 @@ class Trainer:
         result = evaluate(self.act, self.evaluation_env, self.spec.evaluate_episodes, EVALUATION_SEED)
         return {"step": self.step, **result.row()}
 
-    def act(self, observation: torch.Tensor) -> Action:
+    def act(self, observation: torch.Tensor) -> Decision:
         """The policy without exploration."""
         return self.agent.act(observation, explore=False)
 

@@ -8,14 +8,15 @@ to an action and its log-probability, the critic judges ``action.judged``, and t
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from slewrl.agents.config import check_config
 from slewrl.augmented import previous_action
-from slewrl.layers.base import Action, ActionLayer
+from slewrl.layers.base import Action, ActionLayer, Decision
 from slewrl.limits import RateLimits
 from slewrl.nets import Adam, Ensemble
 from slewrl.replay import Batch
@@ -81,13 +82,13 @@ class SAC:
     # ------------------------------------------------------------------ acting
 
     @torch.no_grad()
-    def act(self, observation: Tensor, explore: bool = True) -> Action:
+    def act(self, observation: Tensor, explore: bool = True) -> Decision:
         """An action for augmented observations (N, n): drawn, or that of the mean latent."""
         mean, std = self._heads(self.actor.forward(observation)[0])
         box = self.limits.box(previous_action(observation, self.joints), check=False)
         if explore:
             return self.layer.draw(mean, std, self._noise(mean), box)
-        return self.layer(mean, box)
+        return self.layer.decide(mean, box)
 
     # ------------------------------------------------------------------ learning
 
@@ -96,22 +97,22 @@ class SAC:
 
         Writes over the batch's actions.
         """
-        alpha = self.log_alpha.exp()
+        alpha = math.exp(self.log_alpha.item())
         # One pass of the actor over s~ and s~': it does not change before its own step below.
-        output, action, log_prob = self._draw(batch.observations)
-        errors = self.critics.fit(batch.inputs, self.target(batch, action, log_prob, alpha))
+        draw = self._draw(batch.observations)
+        errors = self.critics.fit(batch.inputs, self.target(batch, draw.action, draw.log_prob, alpha))
         losses = {"critic_loss": errors.square().mean().item()} if log else {}
         self.critic_step.step()
         self.targets.flat.lerp_(self.critics.flat, self.config.target_rate)
-        utility = self._update_actor(batch, alpha, output, action, log_prob)
-        entropy = -log_prob.detach()[: batch.size].mean()
+        utility = self._update_actor(batch, alpha, draw)
+        entropy = -float(draw.log_prob.detach().numpy()[: batch.size].mean())
         self._update_temperature(entropy)
         if log:
-            losses |= {"q": utility.mean().item(), "entropy": entropy.item(), "temperature": alpha.item()}
+            losses |= {"q": utility.mean().item(), "entropy": entropy, "temperature": alpha}
         return losses
 
     @torch.no_grad()
-    def target(self, batch: Batch, action: Action, log_prob: Tensor, alpha: Tensor) -> Tensor:
+    def target(self, batch: Batch, action: Action, log_prob: Tensor, alpha: float) -> Tensor:
         """y = r + gamma (1 - terminated) (min_j Q'_j(s~', a') - alpha log pi(a' | s~')), shape (B,).
 
         Args:
@@ -121,48 +122,59 @@ class SAC:
             alpha: temperature.
         """
         batch.next_action.copy_(action.judged[batch.size :])
-        q = self.targets.forward(batch.next_inputs, keep=False)[..., 0]
-        value = torch.minimum(q[0], q[1]).sub_(alpha * log_prob[batch.size :])
-        return torch.addcmul(batch.reward, 1 - batch.terminated, value, value=self.config.discount)
+        q = self.targets.forward(batch.next_inputs, keep=False).numpy()[..., 0]
+        value = q.min(0) - np.float32(alpha) * log_prob.detach().numpy()[batch.size :]
+        follows = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
+        return torch.from_numpy(batch.reward.numpy() + follows * value)
 
     @torch.no_grad()
-    def _update_actor(self, batch: Batch, alpha: Tensor, output: Tensor, action: Action, log_prob: Tensor) -> Tensor:
+    def _update_actor(self, batch: Batch, alpha: float, draw: "_Draw") -> Tensor:
         """Eq. (actor_loss): E[alpha log pi - min_j Q_j] + lambda E[penalty] over s~; returns min Q, (B,).
 
-        ``output``, ``action`` and ``log_prob`` are those of s~ and s~' together (2B rows); the latter get gradient 0.
+        The draw is that for s~ and s~' together (2B rows); the latter get gradient 0.
         """
+        action, log_prob = draw.action, draw.log_prob
         batch.action.copy_(action.judged[: batch.size])
         utility, to_action = self.critics.least(batch.inputs, self.joints)
-        weight = torch.zeros_like(log_prob)
+        weight = np.zeros(2 * batch.size, np.float32)
         weight[: batch.size] = 1 / batch.size
-        to_judged = torch.zeros_like(action.judged)
-        torch.div(to_action, -batch.size, out=to_judged[: batch.size])
-        grads = {action.judged: to_judged, log_prob: alpha * weight, action.penalty: self.layer.penalty_weight * weight}
-        grads = {part: grad for part, grad in grads.items() if part.requires_grad}  # a penalty of 0 has none
-        (to_output,) = torch.autograd.grad(list(grads), output, list(grads.values()))
+        to_judged = np.zeros((2 * batch.size, self.joints), np.float32)
+        np.divide(to_action.numpy(), -batch.size, out=to_judged[: batch.size])
+        penalty = self.layer.penalty_weight * weight
+        parts = ((action.judged, to_judged), (log_prob, alpha * weight), (action.penalty, penalty))
+        grads = {part: torch.from_numpy(grad) for part, grad in parts if part.requires_grad}  # a penalty of 0 has none
+        to_heads = torch.autograd.grad(list(grads), (draw.mean, draw.std), list(grads.values()))
+        to_output = self._heads_backward(draw, *to_heads)
         self.actor.backward(batch.observations, to_output[None, : batch.size])
         self.actor_step.step()
         return utility
 
-    def _update_temperature(self, entropy: Tensor) -> None:
+    def _update_temperature(self, entropy: float) -> None:
         """d/d log alpha of log alpha (entropy - target entropy)."""
-        self.alpha_step.grad.copy_(entropy - self.target_entropy)
+        self.alpha_step.grad.fill_(entropy - self.target_entropy)
         self.alpha_step.step()
 
-    def _draw(self, observation: Tensor) -> tuple[Tensor, Action, Tensor]:
-        """The actor's raw output (a leaf for autograd), an action and its log-probability."""
-        output = self.actor.forward(observation)[0].detach().requires_grad_()
-        with torch.enable_grad():
-            mean, std = self._heads(output)
-            box = self.limits.box(previous_action(observation, self.joints), check=False)
-            action, log_prob = self.layer.sample(mean, std, self._noise(mean), box)
-        return output, action, log_prob
+    def _draw(self, observation: Tensor) -> "_Draw":
+        """An action for each observation (N, n), ready for autograd to go back through the layer."""
+        output = self.actor.forward(observation)[0]
+        mean, std = (x.detach().requires_grad_() for x in self._heads(output))
+        box = self.limits.box(previous_action(observation, self.joints), check=False)
+        return _Draw(output, mean, std, *self.layer.sample(mean, std, self._noise(mean), box))
 
     def _heads(self, output: Tensor) -> tuple[Tensor, Tensor]:
-        mean, log_std = output.chunk(2, -1)
+        """Mean and standard deviation of the latent (N, d), of the actor's output (N, 2d)."""
+        mean, log_std = output[:, : self.joints], output[:, self.joints :]
         if self.config.mean_bound == "tanh":
             mean = torch.tanh(mean)
         return mean, torch.exp(log_std.clamp(*self.config.log_std_range))
+
+    def _heads_backward(self, draw: "_Draw", to_mean: Tensor, to_std: Tensor) -> Tensor:
+        """From the gradients of mean and standard deviation to that of the output, (N, 2d)."""
+        if self.config.mean_bound == "tanh":
+            to_mean = to_mean * (1 - draw.mean.square())
+        log_std, (low, high) = draw.output.numpy()[:, self.joints :], self.config.log_std_range
+        to_log_std = to_std.numpy() * draw.std.detach().numpy() * ((log_std >= low) & (log_std <= high))
+        return torch.from_numpy(np.concatenate([to_mean.numpy(), to_log_std], -1))
 
     def _noise(self, like: Tensor) -> Tensor:
         return torch.randn(like.shape, generator=self.generator)
@@ -184,3 +196,16 @@ class SAC:
             getattr(self, name).load_state_dict(state[name])
         self.log_alpha.copy_(state["log_alpha"])
         self.generator.set_state(state["generator"])
+
+
+class _Draw(NamedTuple):
+    """An action for each of N observations, and what it came from."""
+
+    output: Tensor
+    """Of the actor, (N, 2d)."""
+    mean: Tensor
+    std: Tensor
+    """Of the latent, (N, d): leaves for autograd."""
+    action: Action
+    log_prob: Tensor
+    """(N,)"""

@@ -8,12 +8,13 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from slewrl.agents.config import check_config
 from slewrl.augmented import previous_action
-from slewrl.layers.base import Action, ActionLayer
+from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
 from slewrl.nets import Adam, Ensemble
 from slewrl.replay import Batch
@@ -80,12 +81,12 @@ class TD3:
     # ------------------------------------------------------------------ acting
 
     @torch.no_grad()
-    def act(self, observation: Tensor, explore: bool = True) -> Action:
+    def act(self, observation: Tensor, explore: bool = True) -> Decision:
         """An action for augmented observations (N, n), with noise on its latent or without."""
         latent = self._bounded(self.actor.forward(observation)[0])
         if explore:
             latent = latent + self.config.exploration_noise * self._noise(latent)
-        return self.layer(latent, self._box(observation))
+        return self.layer.decide(latent, self._box(observation))
 
     # ------------------------------------------------------------------ learning
 
@@ -112,10 +113,10 @@ class TD3:
         clip = self.config.target_noise_clip
         smoothing = (self.config.target_noise * noise).clamp_(-clip, clip)
         latent = self._bounded(self.target_actor.forward(batch.next_observation)[0]) + smoothing
-        batch.next_action.copy_(self.layer(latent, self._box(batch.next_observation)).judged)
-        q = self.target_critics.forward(batch.next_inputs, keep=False)[..., 0]
-        value = torch.minimum(q[0], q[1])
-        return torch.addcmul(batch.reward, 1 - batch.terminated, value, value=self.config.discount)
+        batch.next_action.copy_(self.layer.decide(latent, self._box(batch.next_observation)).judged)
+        q = self.target_critics.forward(batch.next_inputs, keep=False).numpy()[..., 0]
+        follows = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
+        return torch.from_numpy(batch.reward.numpy() + follows * q.min(0))
 
     @torch.no_grad()
     def _update_actor(self, batch: Batch) -> Tensor:

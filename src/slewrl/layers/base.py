@@ -34,6 +34,13 @@ class Action(NamedTuple):
     """What ``penalty_weight`` multiplies in the actor loss; (...), >= 0."""
 
 
+class Decision(NamedTuple):
+    """What acting needs of an Action; the rest of it takes as long again."""
+
+    executed: Tensor
+    judged: Tensor
+
+
 @dataclass(frozen=True)
 class ActionLayer(ABC):
     """Base of every layer. A stateless, immutable callable (not an nn.Module: it has no parameters).
@@ -91,8 +98,12 @@ class ActionLayer(ABC):
         return Action(executed, self.judge(command, executed), log_det, self.penalise(u, command, wide))
 
     def execute(self, latent: Tensor, box: FeasibleBox) -> Tensor:
-        """Only ``Action.executed``, for acting without learning; shape (..., d)."""
-        return self(latent, box).executed
+        """Only ``Action.executed``; shape (..., d)."""
+        return self.decide(latent, box).executed
+
+    def decide(self, latent: Tensor, box: FeasibleBox) -> Decision:
+        """``executed`` and ``judged``, for acting; (..., d) each."""
+        return Decision(*self(latent, box)[:2])
 
     def sample(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> tuple[Action, Tensor]:
         """A reparameterised draw u = mean + std * noise through the layer, and its log-probability.
@@ -111,9 +122,9 @@ class ActionLayer(ABC):
         action = self(latent, box)
         return action, log_density - action.log_det
 
-    def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Action:
-        """As ``sample``, without the log-probability: for acting."""
-        return self(mean + std * noise, box)
+    def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Decision:
+        """As ``sample``, for acting."""
+        return self.decide(mean + std * noise, box)
 
     def random(self, box: FeasibleBox, generator: torch.Generator | None = None) -> Tensor:
         """An action for warm-up, shape (..., d): uniform over what the layer may execute, here F_t."""

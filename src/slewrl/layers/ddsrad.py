@@ -6,7 +6,7 @@ from torch import Tensor
 
 from slewrl.box import FeasibleBox
 from slewrl.layers import fused, place, squash
-from slewrl.layers.base import Action, ActionLayer, latent_cap, squared_norm
+from slewrl.layers.base import Action, ActionLayer, Decision, latent_cap, squared_norm
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,9 @@ class DDSRad(DTanh):
             log_det = log_det + self.placement.log_scale(latent.nan_to_num(nan=0.0), box)
         return Action(executed, executed, log_det, penalty)
 
-    def execute(self, latent: Tensor, box: FeasibleBox) -> Tensor:
-        """Only ``Action.executed``."""
+    def decide(self, latent: Tensor, box: FeasibleBox) -> Decision:
+        """``executed``, which is also what is judged."""
         if not fused.applies(latent, box):
-            return super().execute(latent, box)
-        return fused.ddsrad_execute(latent, box, latent_cap(latent.dtype))
+            return super().decide(latent, box)
+        executed = fused.ddsrad_execute(latent, box, latent_cap(latent.dtype))
+        return Decision(executed, executed)

@@ -43,24 +43,29 @@ def plain_autograd() -> bool:
 
 def gaussian(mean: Tensor, std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """u = mean + std noise (..., d), and log N(u; mean, std) (...)."""
-    make = _Gaussian.apply if plain_autograd() and mean.shape == std.shape == noise.shape else _gaussian
-    u, log_density = make(mean, std, noise)
+    plain = (
+        plain_autograd()
+        and mean.shape == std.shape == noise.shape
+        and all(type(x) is Tensor and x.device.type == "cpu" for x in (mean, std, noise))
+    )
+    u, log_density = (_Gaussian.apply if plain else _gaussian)(mean, std, noise)
     return u, log_density
 
 
 def _gaussian(mean: Tensor, std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    u = torch.addcmul(mean, std, noise)
     # log N = -noise^2 / 2 - log std - log sqrt(2 pi)
-    return u, torch.log(std).add(noise.square(), alpha=0.5).add(LOG_SQRT_2PI).sum(-1).neg()
+    return torch.addcmul(mean, std, noise), (torch.log(std) + noise.square() / 2 + LOG_SQRT_2PI).sum(-1).neg()
 
 
 class _Gaussian(torch.autograd.Function):
     """dN: d mean is d u; d std is noise d u - d log_density / std."""
 
     @staticmethod
-    def forward(ctx: Any, mean: Tensor, std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, mean: Tensor, std: Tensor, noise: Tensor) -> Any:
         ctx.save_for_backward(std, noise)
-        return _gaussian(mean, std, noise)
+        m, s, e = (x.detach().numpy() for x in (mean, std, noise))
+        log_density = _row_sums(np.log(s) + 0.5 * (e * e), -1.0) - s.shape[-1] * LOG_SQRT_2PI
+        return torch.from_numpy(m + s * e), torch.as_tensor(log_density, dtype=mean.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, grad_log: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -70,61 +75,67 @@ class _Gaussian(torch.autograd.Function):
 
 def ddsrad(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tensor, Tensor, Tensor]:
     """``(executed, log_det, |u|^2)`` of DD-SRad, log_det normalised."""
-    executed, log_det, norm2 = _DDSRad.apply(latent, box.prev, box.working, cap, True)  # type: ignore[no-untyped-call]
+    executed, log_det, norm2 = _DDSRad.apply(latent, box.prev, box.working, cap)  # type: ignore[no-untyped-call]
     return executed, log_det, norm2
 
 
 def ddsrad_execute(latent: Tensor, box: FeasibleBox, cap: float) -> Tensor:
     """``executed`` alone."""
-    executed: Tensor = _DDSRad.apply(latent, box.prev, box.working, cap, False)  # type: ignore[no-untyped-call]
-    return executed
+    if torch.is_grad_enabled() and latent.requires_grad:
+        return ddsrad(latent, box, cap)[0]
+    u = _finite(latent, cap)
+    return torch.from_numpy(_map(u, 1 / np.sqrt(1 + u * u), box.prev, box.working)[0])
+
+
+def _map(u: NDArray[Any], r: NDArray[Any], prev: Tensor, limits: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """a = prev + R_eff u r, and R_eff (Eq. reff, ddsrad)."""
+    p = prev.detach().numpy()
+    down, up, low, high = (limit.numpy() for limit in limits)
+    # R_eff: the way to the bound on u's side, or the rate if that is less.
+    radius = np.where(u >= 0, high, low)
+    radius -= p
+    np.minimum(radius, up, out=radius)
+    np.maximum(radius, -down, out=radius)
+    np.abs(radius, out=radius)
+    # u r may round to just above 1, which Theorem 2 does not allow. The last clip is to the range, stretched to
+    # prev where that lies outside.
+    executed = u * r
+    np.minimum(executed, 1, out=executed)
+    np.maximum(executed, -1, out=executed)
+    executed *= radius
+    executed += p
+    np.minimum(executed, np.maximum(p, high), out=executed)
+    np.maximum(executed, np.minimum(p, low), out=executed)
+    return executed, radius
 
 
 class _DDSRad(torch.autograd.Function):
     """With r = 1 / sqrt(1 + u^2): a = prev + R_eff u r and da/du = R_eff r^3 (Eq. ddsrad, jacobian)."""
 
     @staticmethod
-    def forward(ctx: Any, latent: Tensor, prev: Tensor, limits: Any, cap: float, density: bool) -> Any:
-        p = prev.detach().numpy()
-        down, up, low, high = (limit.numpy() for limit in limits)
+    def forward(ctx: Any, latent: Tensor, prev: Tensor, limits: Any, cap: float) -> Any:
         u = _finite(latent, cap)
-        # R_eff: the way to the bound on u's side, or the rate if that is less.
-        radius = np.where(u >= 0, high, low)
-        radius -= p
-        np.minimum(radius, up, out=radius)
-        np.maximum(radius, -down, out=radius)
-        np.abs(radius, out=radius)
         u2 = u * u
         r = 1 / np.sqrt(1 + u2)
-        # u r may round to just above 1, which Theorem 2 does not allow. The last clip is to the range, stretched to
-        # prev where that lies outside.
-        executed = np.clip(u * r, -1, 1)
-        executed *= radius
-        executed += p
-        np.minimum(executed, np.maximum(p, high), out=executed)
-        np.maximum(executed, np.minimum(p, low), out=executed)
+        executed, radius = _map(u, r, prev, limits)
         ctx.save_for_backward(latent, *(torch.from_numpy(x) for x in (u, r, radius)))
         ctx.cap = cap
-        if not density:
-            return torch.from_numpy(executed)
         return tuple(torch.as_tensor(x) for x in (executed, _row_sums(np.log1p(u2), -1.5), _row_sums(u2, 1.0)))
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, grad_log_det: Tensor | None = None, grad_norm2: Tensor | None = None) -> Any:
+    def backward(ctx: Any, grad: Tensor, grad_log_det: Tensor, grad_norm2: Tensor) -> Any:
         latent, u, r, radius = ctx.saved_tensors
         if torch.is_grad_enabled():  # asked for a second derivative: rebuild the graph from the input
             u = latent.nan_to_num(nan=0.0).clamp(-ctx.cap, ctx.cap)
             r = torch.rsqrt(1 + u * u)
         else:
-            u, r, radius, grad = (x.numpy() for x in (u, r, radius, grad))  # type: ignore[assignment]
-            grad_log_det = None if grad_log_det is None else grad_log_det.numpy()  # type: ignore[assignment]
-            grad_norm2 = None if grad_norm2 is None else grad_norm2.numpy()  # type: ignore[assignment]
+            u, r, radius, grad, grad_log_det, grad_norm2 = (  # type: ignore[assignment]
+                x.numpy() for x in (u, r, radius, grad, grad_log_det, grad_norm2)
+            )
         r2 = r * r
-        grad_u = grad * radius * r * r2
-        if grad_log_det is not None and grad_norm2 is not None:
-            # d log_det / du = -3 u r^2 and d |u|^2 / du = 2 u
-            grad_u += u * (2 * grad_norm2[..., None] - 3 * r2 * grad_log_det[..., None])
-        return torch.as_tensor(grad_u), None, None, None, None
+        # d log_det / du = -3 u r^2 and d |u|^2 / du = 2 u
+        grad_u = grad * radius * r * r2 + u * (2 * grad_norm2[..., None] - 3 * r2 * grad_log_det[..., None])
+        return torch.as_tensor(grad_u), None, None, None
 
 
 def _finite(latent: Tensor, cap: float) -> NDArray[Any]:

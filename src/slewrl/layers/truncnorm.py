@@ -14,7 +14,7 @@ from torch.special import log_ndtr, ndtri
 
 from slewrl.box import FeasibleBox
 from slewrl.layers import place, squash
-from slewrl.layers.base import Action, ActionLayer
+from slewrl.layers.base import Action, ActionLayer, Decision
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 MEAN_CAP, STD_FLOOR, STD_CAP, NOISE_CAP = 1e3, 1e-3, 1e3, 30.0
@@ -46,9 +46,9 @@ class TruncNorm(ActionLayer):
         log_density = truncated_log_density(v, centre, scale).sum(-1)
         return action, log_density.to(action.log_det.dtype) - action.log_det
 
-    def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Action:
-        """As ``sample``, without the log-density."""
-        return self.sample(mean, std, noise, box)[0]
+    def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Decision:
+        """As ``sample``, for acting."""
+        return Decision(*self.sample(mean, std, noise, box)[0][:2])
 
 
 def truncated_log_density(v: Tensor, mean: Tensor, std: Tensor) -> Tensor:
