@@ -53,6 +53,7 @@ ORDER = [
     ["evaluate", "logs"],
     ["train", "progress"],
     ["play"],
+    ["campaign"],
     ["demo"],
     ["cli"],
     ["__main__"],

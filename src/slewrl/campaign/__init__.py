@@ -1,0 +1,1 @@
+"""Many runs as one: grids of runs, where they live, who runs them."""

@@ -1,0 +1,147 @@
+"""A campaign: a named set of runs, mostly a grid, from our own list or from a file of the user's."""
+
+import dataclasses
+import runpy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from slewrl.runs import RunSpec
+
+FIELDS = tuple(field.name for field in dataclasses.fields(RunSpec))
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Runs that belong together. Two runs of one campaign never share a key."""
+
+    name: str
+    about: str
+    """What it is for, in a line."""
+    runs: tuple[RunSpec, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse an empty campaign and runs that would share a folder."""
+        if not self.runs:
+            raise ValueError(f"campaign {self.name!r} has no runs: what was asked for leaves none of them")
+        seen: dict[str, RunSpec] = {}
+        for spec in self.runs:
+            if seen.setdefault(spec.key, spec) != spec:
+                raise ValueError(f"campaign {self.name!r} has two different runs named {spec.key}")
+
+    @property
+    def by_key(self) -> dict[str, RunSpec]:
+        """Runs by the name of their folder, in order; a run given twice is there once."""
+        return {spec.key: spec for spec in self.runs}
+
+
+def grid(base: RunSpec | None = None, **axes: Iterable[Any]) -> tuple[RunSpec, ...]:
+    """Every combination of values, as runs; the last axis changes fastest.
+
+    Args:
+        base: what all of them share.
+        axes: field of RunSpec -> values; in ``agent_options`` and ``layer_options`` a value is a dictionary.
+    """
+    if unknown := set(axes) - set(FIELDS):
+        raise ValueError(f"a run has no field {', '.join(sorted(unknown))}; it has: {', '.join(FIELDS)}")
+    start = base or RunSpec()
+    return tuple(replace(start, **dict(zip(axes, values, strict=True))) for values in product(*axes.values()))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of a campaign, and what to change in it."""
+
+    tasks: tuple[str, ...] = ()
+    """Only these tasks (default: all of the campaign's)."""
+    limits: tuple[str, ...] = ()
+    """Only runs under these limits."""
+    agents: tuple[str, ...] = ()
+    """Only these backbones."""
+    layers: tuple[str, ...] = ()
+    """Only these layers."""
+    seeds: tuple[int, ...] = ()
+    """These seeds instead of the campaign's."""
+    seed_count: int | None = None
+    """Only the first so many of the campaign's seeds."""
+    steps: int | None = None
+    """Another budget for every run; what a report says of it is labelled so."""
+    learning_starts: int | None = None
+    """Another length of the warm-up for every run."""
+
+    def of(self, campaign: Campaign) -> Campaign:
+        """The part of ``campaign`` that was asked for."""
+        runs: Sequence[RunSpec] = campaign.runs
+        for name, field in (("tasks", "task"), ("limits", "limits"), ("agents", "agent"), ("layers", "layer")):
+            runs = _only(runs, field, getattr(self, name), campaign.name)
+        runs = self._seeded(runs)
+        changes = {name: getattr(self, name) for name in ("steps", "learning_starts") if getattr(self, name)}
+        return Campaign(campaign.name, campaign.about, tuple(replace(spec, **changes) for spec in runs))
+
+    def _seeded(self, runs: Sequence[RunSpec]) -> Sequence[RunSpec]:
+        if self.seed_count is not None and self.seed_count < 1:
+            raise ValueError(f"--seed-count is {self.seed_count}, expected at least 1")
+        if self.seeds and self.seed_count:
+            raise ValueError("--seeds and --seed-count exclude each other")
+        if any(seed < 0 for seed in self.seeds):
+            raise ValueError(f"--seeds is {self.seeds}, expected numbers of at least 0")
+        if not self.seeds:
+            kept = list(dict.fromkeys(spec.seed for spec in runs))[: self.seed_count]
+            return [spec for spec in runs if spec.seed in kept]
+        cells = {replace(spec, seed=0).key: spec for spec in runs}
+        return [replace(spec, seed=seed) for spec in cells.values() for seed in self.seeds]
+
+
+def _only(runs: Sequence[RunSpec], field: str, wanted: tuple[str, ...], name: str) -> Sequence[RunSpec]:
+    """Runs whose ``field`` is one of ``wanted``; all of them if nothing is."""
+    there = list(dict.fromkeys(getattr(spec, field) for spec in runs))
+    if missing := [value for value in wanted if value not in there]:
+        raise ValueError(f"campaign {name!r} has no {field} {missing[0]!r}; it has: {', '.join(there)}")
+    return [spec for spec in runs if not wanted or getattr(spec, field) in wanted]
+
+
+# ---------------------------------------------------------------------- a user's own
+
+
+def load_campaign(name: str) -> Campaign:
+    """One of ours by name, or a user's own from a .py file (which defines CAMPAIGN) or a .yaml file."""
+    from slewrl.campaign.paper import CAMPAIGNS
+
+    path = Path(name)
+    if path.suffix not in (".py", ".yaml", ".yml"):
+        if name not in CAMPAIGNS:
+            raise ValueError(f"no campaign {name!r}; there are: {', '.join(CAMPAIGNS)}, or a .yaml or .py file")
+        return CAMPAIGNS[name]()
+    if not path.exists():
+        raise FileNotFoundError(f"no file {name!r} with a campaign in it")
+    return _from_python(path) if path.suffix == ".py" else _from_yaml(path)
+
+
+def _from_python(path: Path) -> Campaign:
+    found = runpy.run_path(str(path)).get("CAMPAIGN")
+    if not isinstance(found, Campaign):
+        raise ValueError(f"{path} defines no CAMPAIGN = slewrl.campaign.spec.Campaign(name, about, runs)")
+    return found
+
+
+def _from_yaml(path: Path) -> Campaign:
+    """``base``: fields all runs share; ``grid``: field -> list of values; ``about``: a line."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is not readable as YAML: {error}") from error
+    if not isinstance(data, dict) or not isinstance(data.get("grid"), dict):
+        raise ValueError(f"{path} has no grid: expected entries such as  grid: {{layer: [ddsrad, boxpro]}}")
+    if unknown := set(data) - {"name", "about", "base", "grid"}:
+        raise ValueError(f"{path} has unknown entries {sorted(unknown)}; there are: name, about, base, grid")
+    if wrong := [key for key, values in data["grid"].items() if not isinstance(values, list)]:
+        raise ValueError(f"{path}: grid.{wrong[0]} is {data['grid'][wrong[0]]!r}, expected a list of values")
+    shared = data.get("base", {})
+    if bad := set(shared) - set(FIELDS):
+        raise ValueError(f"{path}: base has no field {', '.join(sorted(bad))}; a run has: {', '.join(FIELDS)}")
+    runs = grid(RunSpec(**shared), **data["grid"])
+    return Campaign(data.get("name", path.stem), data.get("about", ""), runs)

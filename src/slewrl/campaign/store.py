@@ -1,0 +1,177 @@
+"""Where a campaign lives: a folder with campaign.json and one run folder per run. Needs no torch.
+
+``results/`` has the same layout without checkpoints and replays, so a report reads either.
+"""
+
+import csv
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from slewrl.campaign.spec import Campaign
+from slewrl.runs import RunFolder, RunSpec, write_atomically
+
+VERSION = 1
+State = Literal["waiting", "running", "stopped", "failed", "done"]
+KEPT = ("run.json", "provenance.json", "limits.yaml", "train.csv", "eval.csv", "timing.csv", "DONE")
+"""What of a run is worth committing, besides evaluation/."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far one run has got."""
+
+    key: str
+    spec: RunSpec
+    state: State
+    step: int = 0
+    last_return: float = float("nan")
+    """Mean return of the last evaluation."""
+    violations: int = 0
+    """Exact ones, in training so far."""
+    rate: float = float("nan")
+    """Steps per CPU-second."""
+
+
+class Store:
+    """The folder of a campaign.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def description(self) -> Path:
+        """The file that says which runs belong here."""
+        return self.path / "campaign.json"
+
+    def begin(self, campaign: Campaign) -> None:
+        """Make this the folder of ``campaign``, or check that it is; runs that are new to it are added."""
+        if self.description.exists():
+            campaign = self._joined(self.campaign(), campaign)
+        elif self.path.exists() and any(self.path.iterdir()):
+            raise FileExistsError(f"{self.path} is not empty and holds no campaign: choose another folder")
+        self.path.mkdir(parents=True, exist_ok=True)
+        runs = {key: dataclasses.asdict(spec) for key, spec in campaign.by_key.items()}
+        data = {"version": VERSION, "name": campaign.name, "about": campaign.about, "runs": runs}
+        write_atomically(self.description, json.dumps(data, indent=1) + "\n")
+
+    def _joined(self, old: Campaign, new: Campaign) -> Campaign:
+        if old.name != new.name:
+            raise FileExistsError(f"{self.path} holds campaign {old.name!r}, not {new.name!r}: choose another folder")
+        for key, spec in new.by_key.items():
+            there = old.by_key.get(key, spec)
+            if _plain(there) != _plain(spec):
+                raise FileExistsError(
+                    f"{self.path} holds another {key} ({_difference(there, spec)}): choose another folder"
+                )
+        return Campaign(new.name, new.about, tuple({**old.by_key, **new.by_key}.values()))
+
+    def campaign(self) -> Campaign:
+        """What this folder holds."""
+        if not self.description.exists():
+            raise FileNotFoundError(f"{self.path} holds no campaign: there is no campaign.json")
+        try:
+            data = json.loads(self.description.read_text(encoding="utf-8"))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{self.description} is not readable as JSON ({error})") from error
+        if data.get("version") != VERSION:
+            found = data.get("version")
+            raise ValueError(f"{self.description} has version {found}, expected {VERSION}: use the slewrl it came from")
+        return Campaign(data["name"], data["about"], tuple(RunSpec(**spec) for spec in data["runs"].values()))
+
+    def folder(self, key: str) -> RunFolder:
+        """Where a run lives."""
+        return RunFolder(self.path / key)
+
+    def prepare(self, key: str, spec: RunSpec) -> RunFolder:
+        """The folder of a run, made if there is none; refuses one that holds anything else."""
+        folder = self.folder(key)
+        if not (folder.path / "run.json").exists():
+            folder.create(spec)
+        elif _plain(folder.spec()) != _plain(spec):
+            raise FileExistsError(f"{folder.path} holds another run ({_difference(folder.spec(), spec)})")
+        return folder
+
+    def progress(self) -> Iterator[Progress]:
+        """How far every run has got, read from its files."""
+        for key, spec in self.campaign().by_key.items():
+            yield self.progress_of(key, spec)
+
+    def progress_of(self, key: str, spec: RunSpec) -> Progress:
+        """How far one run has got."""
+        folder = self.folder(key)
+        train, evaluated, timing = (last_row(folder.path / name) for name in ("train.csv", "eval.csv", "timing.csv"))
+        return Progress(
+            key,
+            spec,
+            state_of(folder),
+            int(train.get("step", 0)),
+            float(evaluated.get("return_mean", "nan")),
+            int(float(train.get("violations", 0))) + int(float(evaluated.get("violations", 0))),
+            float(timing.get("steps_per_cpu_second", "nan")),
+        )
+
+    def collect(self, to: Path) -> int:
+        """Copy what a report needs of every finished run to another folder; returns how many runs are there now."""
+        finished = [p for p in self.progress() if p.state == "done"]
+        target = Store(to)
+        if finished:
+            campaign = self.campaign()
+            target.begin(Campaign(campaign.name, campaign.about, tuple(p.spec for p in finished)))
+        for p in finished:
+            source, copy = self.folder(p.key).path, to / p.key
+            shutil.copytree(source / "evaluation", copy / "evaluation", dirs_exist_ok=True)
+            for name in KEPT:
+                if (source / name).exists():
+                    shutil.copyfile(source / name, copy / name)
+        return len(finished)
+
+
+def state_of(folder: RunFolder) -> State:
+    """Finished means trained, evaluated and written down."""
+    if folder.done and (folder.path / "evaluation" / "episodes.csv").exists():
+        return "done"
+    if not (folder.path / "run.json").exists():
+        return "waiting"
+    if folder.locked:
+        return "running"
+    return "failed" if error_file(folder).exists() else "stopped"
+
+
+def error_file(folder: RunFolder) -> Path:
+    """The traceback of a run that failed."""
+    return folder.path / "error.txt"
+
+
+def last_row(path: Path) -> dict[str, str]:
+    """The last whole row of a CSV file; empty if there is none."""
+    try:
+        with open(path, "rb") as file:
+            header = file.readline().decode().strip()
+            file.seek(max(file.tell(), os.fstat(file.fileno()).st_size - 2_000))
+            lines = file.read().decode().splitlines(keepends=True)
+    except FileNotFoundError:
+        return {}
+    whole = [line for line in lines if line.endswith("\n") and line.count(",") == header.count(",")]
+    return next(csv.DictReader([header, whole[-1]]), {}) if whole else {}
+
+
+def _plain(spec: RunSpec) -> dict[str, object]:
+    """As JSON has it: without tuples."""
+    plain: dict[str, object] = json.loads(json.dumps(dataclasses.asdict(spec)))
+    return plain
+
+
+def _difference(there: RunSpec, wanted: RunSpec) -> str:
+    """Which fields differ, and how."""
+    old, new = _plain(there), _plain(wanted)
+    return ", ".join(f"{name} is {old[name]!r} there, {new[name]!r} here" for name in old if old[name] != new[name])
