@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slewrl import __version__
+from slewrl.campaign.commands import CampaignCommand
 from slewrl.errors import UserFacingError
 from slewrl.runs import RunFolder, RunSpec
 
@@ -27,6 +28,7 @@ Where to start:
   slewrl train --task HalfCheetah-v5 --steps 60000       train under the paper's tight limits; --help for the rest
   slewrl evaluate runs/NAME                              what a trained policy comes to
   slewrl play runs/NAME --video out.mp4                  see it move
+  slewrl campaign run mini                               many runs as one; slewrl campaign list for the paper's
   slewrl limits H1:paper --out h1.yaml                   the same for a built-in set of limits
   slewrl --version
 
@@ -298,8 +300,10 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(__version__)
         raise SystemExit(0)
-    command: Limits | Train | Evaluate | Play | Demo = tyro.cli(
-        Limits | Train | Evaluate | Play | Demo, prog="slewrl", description=HELP
+    command: Limits | Train | Evaluate | Play | CampaignCommand | Demo = tyro.cli(
+        Limits | Train | Evaluate | Play | Annotated[CampaignCommand, tyro.conf.subcommand("campaign")] | Demo,
+        prog="slewrl",
+        description=HELP,
     )
     try:
         raise SystemExit(command.run())

@@ -1,0 +1,186 @@
+"""``slewrl campaign``: run, status, retry, collect, list."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from slewrl.campaign.runner import Runner, cores, shard
+from slewrl.campaign.spec import Campaign, Selection, load_campaign
+from slewrl.campaign.store import Store, error_file
+from slewrl.campaign.view import COLOURS, table, watched
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where the runs of a campaign are made."""
+
+    workers: int | None = None
+    """Runs at a time (default: one per core)."""
+    shard: str | None = None
+    """k/n: only every n-th run, beginning with the k-th; for a Slurm array that shares the folder."""
+    ray: str | None = None
+    """Address of a Ray cluster that shares the folder, or "auto" (pip install "slewrl[cluster]")."""
+
+    def run(self, store: Store, keys: list[str]) -> int:
+        """Make the runs; the exit code is 0 when all are finished, 1 when some failed, 130 when it was stopped."""
+        console = Console()
+        chosen = shard(keys, self.shard) if self.shard else keys
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"--workers is {self.workers}, expected at least 1")
+        if self.ray:
+            from slewrl.campaign.cluster import RayRunner
+
+            runner: Runner = RayRunner(store, chosen, self.workers or 0, address=self.ray)
+        else:
+            runner = Runner(store, chosen, self.workers or cores())
+        with watched(store, chosen, console) as watch:
+            complete = runner.run(watch)
+        for key in runner.failed:
+            console.print(f"[red]{key}[/] failed:\n{error_file(store.folder(key)).read_text(encoding='utf-8')}")
+        after = f"slewrl report {store.path}" if complete else f"slewrl campaign status {store.path}"
+        console.print(f"{len(runner.finished)} of {len(chosen)} done in [bold]{store.path}[/]; next: {after}")
+        if runner.failed:
+            return 1
+        return 130 if runner.stopping else 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run a campaign, or go on with it: finished runs are kept, stopped ones go on from their checkpoint.
+
+    slewrl campaign run mini
+
+    slewrl campaign run paper-tight --tasks HalfCheetah-v5 --agents sac --seed-count 3 --steps 60000
+
+    slewrl campaign run mine.yaml --out runs/mine
+    """
+
+    campaign: tyro.conf.Positional[str]
+    """One of ``slewrl campaign list``, or a .yaml or .py file of your own (docs/scale.md)."""
+    select: Annotated[Selection, tyro.conf.arg(name="")] = Selection()
+    where: Annotated[Where, tyro.conf.arg(name="")] = Where()
+    out: Path | None = None
+    """Folder of the campaign (default: runs/ and its name)."""
+
+    def run(self) -> int:
+        """Check every run before the first one starts, then make them."""
+        campaign = self.select.of(load_campaign(self.campaign))
+        check(campaign)
+        store = Store(self.out or Path("runs") / campaign.name)
+        store.begin(campaign)
+        return self.where.run(store, list(campaign.by_key))
+
+
+@dataclass(frozen=True)
+class Status:
+    """Show how far a campaign has got, wherever it runs."""
+
+    folder: tyro.conf.Positional[Path]
+    """The campaign's folder."""
+    all: bool = False
+    """Show finished and waiting runs, too, not only those under way, stopped or failed."""
+
+    def run(self) -> int:
+        """Print counts, runs, and the traceback of those that failed."""
+        store, console = Store(self.folder), Console()
+        runs = list(store.progress())
+        shown = [run for run in runs if self.all or run.state not in ("done", "waiting")]
+        if shown:
+            console.print(table(shown))
+        for run in runs:
+            if run.state == "failed":
+                text = error_file(store.folder(run.key)).read_text(encoding="utf-8")
+                console.print(f"[red]{run.key}[/] failed (slewrl campaign retry {self.folder}):\n{text}")
+        counts = Counter(run.state for run in runs)
+        parts = [f"[{COLOURS[state]}]{counts[state]} {state}[/]" for state in COLOURS if counts[state]]
+        console.print(f"{store.campaign().name}: {len(runs)} runs, " + ", ".join(parts))
+        return 0
+
+
+@dataclass(frozen=True)
+class Retry:
+    """Run what failed or was stopped once more, each from its last checkpoint."""
+
+    folder: tyro.conf.Positional[Path]
+    """The campaign's folder."""
+    where: Annotated[Where, tyro.conf.arg(name="")] = Where()
+
+    def run(self) -> int:
+        """Make those runs."""
+        store = Store(self.folder)
+        keys = [run.key for run in store.progress() if run.state in ("failed", "stopped")]
+        if not keys:
+            Console().print("nothing failed and nothing was stopped")
+            return 0
+        return self.where.run(store, keys)
+
+
+@dataclass(frozen=True)
+class Collect:
+    """Copy what a report needs of every finished run (CSV and JSON, no checkpoints) to a folder fit to commit."""
+
+    folder: tyro.conf.Positional[Path]
+    """The campaign's folder."""
+    to: tyro.conf.Positional[Path]
+    """Where to, e.g. results/first."""
+
+    def run(self) -> int:
+        """Copy, and say how many."""
+        count = Store(self.folder).collect(self.to)
+        Console().print(f"{count} finished runs in [bold]{self.to}[/]; next: slewrl report {self.to}")
+        return 0
+
+
+@dataclass(frozen=True)
+class List:
+    """List the campaigns there are."""
+
+    def run(self) -> int:
+        """Print a table."""
+        from slewrl.campaign.paper import CAMPAIGNS
+
+        shown = Table(box=SIMPLE_HEAD)
+        for column in ("campaign", "runs", "steps", "what for"):
+            shown.add_column(column, justify="right" if column in ("runs", "steps") else "left")
+        for name, make in CAMPAIGNS.items():
+            campaign = make()
+            total = sum(run.steps for run in campaign.runs)
+            shown.add_row(name, str(len(campaign.runs)), f"{total:,}", campaign.about)
+        Console().print(shown)
+        return 0
+
+
+@dataclass(frozen=True)
+class CampaignCommand:
+    """Run many training runs as one: the paper's grids, ours, or your own."""
+
+    command: Annotated[
+        Annotated[Run, tyro.conf.subcommand("run")]
+        | Annotated[Status, tyro.conf.subcommand("status")]
+        | Annotated[Retry, tyro.conf.subcommand("retry")]
+        | Annotated[Collect, tyro.conf.subcommand("collect")]
+        | Annotated[List, tyro.conf.subcommand("list")],
+        tyro.conf.arg(name=""),
+    ]
+
+    def run(self) -> int:
+        """Hand on."""
+        return self.command.run()
+
+
+def check(campaign: Campaign) -> None:
+    """Refuse a campaign of which a run could not begin, before anything is written."""
+    from slewrl.train import check_spec
+
+    seen = set()
+    for spec in campaign.runs:
+        kind = (spec.task, spec.limits, spec.agent, spec.layer, spec.density, str(spec.agent_options), spec.steps)
+        if kind not in seen:  # seeds do not matter here, and making an environment takes its time
+            seen.add(kind)
+            check_spec(spec)
