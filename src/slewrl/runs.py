@@ -164,11 +164,14 @@ class RunFolder:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes from training here; the lock goes with the process, however that ends."""
-        with open(self.path / "lock", "w", encoding="utf-8") as file:
+        with open(self.path / "lock", "a", encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise BlockingIOError(f"{self.path}: another process is training this run") from None
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
             yield
 
     @property

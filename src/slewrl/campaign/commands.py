@@ -98,7 +98,7 @@ class Status:
                 text = error_file(store.folder(run.key)).read_text(encoding="utf-8")
                 console.print(f"[red]{run.key}[/] failed (slewrl campaign retry {self.folder}):\n{text}")
         counts = Counter(run.state for run in runs)
-        parts = [f"[{COLOURS[state]}]{counts[state]} {state}[/]" for state in COLOURS if counts[state]]
+        parts = [f"[{COLOURS[state]}]{count} {state}[/]" for state, count in counts.most_common()]
         console.print(f"{store.campaign().name}: {len(runs)} runs, " + ", ".join(parts))
         return 0
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from slewrl.campaign.store import Store, error_file, state_of
 from slewrl.campaign.worker import FAILED, FINISHED, STOPPED
@@ -37,7 +38,8 @@ class Runner:
     store: Store
     keys: Sequence[str]
     workers: int
-    active: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    active: dict[str, Any] = field(default_factory=dict)
+    """Runs under way, and what runs them."""
     finished: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
@@ -94,16 +96,16 @@ class Runner:
         if code == FINISHED:
             self.finished.append(key)
         elif code == FAILED or (code != STOPPED and tries[key] >= TRIES):
-            self._note_death(key, code)
+            self._note_death(key, f"exit code {code}")
             self.failed.append(key)
         elif code != STOPPED:  # killed: by a person, or for want of memory
             self.resumed += 1
             waiting.appendleft(key)
 
-    def _note_death(self, key: str, code: int) -> None:
+    def _note_death(self, key: str, how: str) -> None:
         path = error_file(self.store.folder(key))
         if not path.exists():
-            path.write_text(f"the process died {TRIES} times, the last time with exit code {code}\n", encoding="utf-8")
+            path.write_text(f"the process died {TRIES} times, at last with: {how}\n", encoding="utf-8")
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:

@@ -1,0 +1,299 @@
+"""Grids, the folder they live in, and a runner that loses nothing: killed, failing, sharded, the bytes are the same."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slewrl.campaign.commands import check
+from slewrl.campaign.paper import CAMPAIGNS, METHODS, SEEDS, TASKS, mini
+from slewrl.campaign.runner import Runner, shard
+from slewrl.campaign.spec import Campaign, Selection, grid, load_campaign
+from slewrl.campaign.store import Store, error_file, last_row
+from slewrl.layers import LAYERS
+from slewrl.runs import RunSpec
+
+TINY = RunSpec(
+    "Pendulum-v1", steps=300, learning_starts=100, evaluate_every=100, evaluate_episodes=1, batch_size=8,
+    agent_options={"hidden": [8]},
+)  # fmt: skip
+
+
+def tiny(*layers, seeds=(1,), **changes):
+    return Campaign("tiny", "a test", grid(replace(TINY, **changes), layer=layers or ("ddsrad",), seed=seeds))
+
+
+def begun(path: Path, campaign: Campaign) -> Store:
+    store = Store(path)
+    store.begin(campaign)
+    return store
+
+
+def contents(store: Store) -> dict[str, bytes]:
+    """Every file that depends on the campaign alone."""
+    ignored = ("timing.csv", "worker.log", "lock", "provenance.json")
+    files = [f for f in sorted(store.path.rglob("*")) if f.is_file() and f.name not in ignored]
+    return {str(f.relative_to(store.path)): f.read_bytes() for f in files}
+
+
+# ---------------------------------------------------------------------- grids
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("paper-tight", 240), ("paper-wide", 240), ("sensitivity", 50), ("rivals", 520)]
+)
+def test_the_papers_grids(name, count):
+    campaign = CAMPAIGNS[name]()
+    assert len(campaign.by_key) == count
+    assert {spec.seed for spec in campaign.runs} == set(SEEDS)
+    assert all(spec.steps >= 1_500_000 and spec.layer in LAYERS for spec in campaign.runs)
+
+
+def test_the_tight_table_is_a_full_product():
+    cells = {(s.task, s.agent, s.layer, s.seed) for s in CAMPAIGNS["paper-tight"]().runs}
+    assert cells == {(t, a, m, s) for t in TASKS for a in ("sac", "td3") for m in METHODS for s in SEEDS}
+    assert {s.layer for s in CAMPAIGNS["rivals"]().runs} == set(LAYERS)
+
+
+def test_every_campaign_can_begin():
+    for make in CAMPAIGNS.values():
+        check(make())
+
+
+def test_a_part_of_a_campaign():
+    part = Selection(tasks=("Hopper-v5",), agents=("td3",), layers=("ddsrad", "post"), seed_count=2, steps=50)
+    runs = part.of(CAMPAIGNS["paper-wide"]()).runs
+    assert {(s.task, s.agent, s.layer, s.seed, s.steps, s.limits) for s in runs} == {
+        ("Hopper-v5", "td3", layer, seed, 50, "wide") for layer in ("ddsrad", "post") for seed in SEEDS[:2]
+    }
+    other = Selection(seeds=(7,)).of(CAMPAIGNS["sensitivity"]()).runs
+    assert len(other) == 10 and {s.seed for s in other} == {7}
+    assert len({s.layer_options["penalty_weight"] for s in other}) == 5
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        (Selection(tasks=("Walker2d-v5",)), "has no task 'Walker2d-v5'; it has: Ant-v5, Humanoid-v5"),
+        (Selection(layers=("clip",)), "has no layer 'clip'; it has: boxpre"),
+        (Selection(seeds=(1, -2)), "--seeds is .1, -2., expected numbers of at least 0"),
+        (Selection(seed_count=0), "--seed-count is 0, expected at least 1"),
+        (Selection(seeds=(1,), seed_count=1), "exclude each other"),
+    ],
+)
+def test_a_part_that_is_not_there(selection, message):
+    with pytest.raises(ValueError, match=message):
+        selection.of(CAMPAIGNS["paper-tight"]())
+
+
+def test_a_users_own_grid(tmp_path):
+    text = "about: mine\nbase: {task: Pendulum-v1, steps: 500}\ngrid: {layer: [ddsrad, post], seed: [3, 4]}\n"
+    (tmp_path / "mine.yaml").write_text(text)
+    campaign = load_campaign(str(tmp_path / "mine.yaml"))
+    assert campaign.name == "mine" and len(campaign.runs) == 4 and campaign.runs[0].steps == 500
+    (tmp_path / "mine.py").write_text(
+        "from slewrl.campaign.spec import Campaign, grid\nCAMPAIGN = Campaign('own', '', grid(seed=[1, 2, 3]))\n"
+    )
+    assert len(load_campaign(str(tmp_path / "mine.py")).runs) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("grid: {layer: ddsrad}", "grid.layer is 'ddsrad', expected a list"),
+        ("base: {task: x}", "has no grid"),
+        ("grid: {lair: [ddsrad]}", "a run has no field lair; it has: task, limits, layer"),
+        ("base: {stops: 3}\ngrid: {seed: [1]}", "base has no field stops"),
+        ("grid: {seed: [1]}\ngird: 1", "unknown entries .'gird'."),
+        ("grid: [", "not readable as YAML"),
+    ],
+)
+def test_a_users_grid_that_is_wrong(tmp_path, text, message):
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        load_campaign(str(tmp_path / "c.yaml"))
+
+
+def test_unknown_names():
+    with pytest.raises(ValueError, match="no campaign 'paper'; there are: paper-tight, paper-wide"):
+        load_campaign("paper")
+    with pytest.raises(FileNotFoundError, match="no file 'nowhere.yaml'"):
+        load_campaign("nowhere.yaml")
+    with pytest.raises(ValueError, match="Pendulam"):
+        check(tiny(task="Pendulam-v1"))
+    with pytest.raises((ValueError, KeyError), match="ddsrat"):
+        check(tiny("ddsrat"))
+    with pytest.raises(ValueError, match="has no runs"):
+        Campaign("none", "", ())
+
+
+def test_keys_tell_runs_apart():
+    runs = CAMPAIGNS["sensitivity"]().runs
+    assert len({run.key for run in runs}) == len(runs)
+    with pytest.raises(ValueError, match="two different runs named"):
+        Campaign("x", "", (TINY, replace(TINY, steps=5)))
+
+
+def test_shards_share_the_work():
+    keys = [str(i) for i in range(10)]
+    parts = [shard(keys, f"{k}/3") for k in (1, 2, 3)]
+    assert sorted(key for part in parts for key in part) == keys and max(map(len, parts)) - min(map(len, parts)) <= 1
+    for wrong in ("0/3", "4/3", "x", "1/", "1/0"):
+        with pytest.raises(ValueError, match="expected k/n"):
+            shard(keys, wrong)
+
+
+# ---------------------------------------------------------------------- the folder
+
+
+def test_a_folder_is_of_one_campaign(tmp_path):
+    store = begun(tmp_path / "c", tiny())
+    assert store.campaign() == tiny()
+    store.begin(tiny("ddsrad", "post"))  # more runs of the same campaign join
+    assert len(store.campaign().runs) == 2
+    with pytest.raises(FileExistsError, match="holds campaign 'tiny', not 'mini'"):
+        store.begin(mini())
+    with pytest.raises(FileExistsError, match="steps is 300 there, 400 here"):
+        store.begin(tiny(steps=400))
+    assert len(store.campaign().runs) == 2
+
+
+def test_a_folder_with_something_else_in_it(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(FileExistsError, match="is not empty and holds no campaign"):
+        Store(tmp_path).begin(tiny())
+    with pytest.raises(FileNotFoundError, match="there is no campaign.json"):
+        Store(tmp_path).campaign()
+    (tmp_path / "campaign.json").write_text("{")
+    with pytest.raises(ValueError, match="not readable as JSON"):
+        Store(tmp_path).campaign()
+    (tmp_path / "campaign.json").write_text('{"version": 9}')
+    with pytest.raises(ValueError, match="has version 9, expected 1"):
+        Store(tmp_path).campaign()
+
+
+def test_half_written_run_folders(tmp_path):
+    store = begun(tmp_path / "c", tiny("ddsrad", "post"))
+    first, second = store.campaign().by_key.items()
+    (store.path / first[0]).mkdir()  # made, and killed: nothing in it yet
+    assert store.prepare(*first).spec() == first[1]
+    (store.path / second[0]).mkdir()
+    (store.path / second[0] / "train.csv").write_text("step\n1\n")
+    with pytest.raises(FileExistsError, match="holds logs of another run"):
+        store.prepare(*second)
+    (store.path / first[0] / "run.json").unlink()
+    store.prepare(first[0], replace(first[1], steps=7))
+    with pytest.raises(FileExistsError, match="steps is 7 there, 300 here"):
+        store.prepare(*first)
+
+
+def test_the_last_whole_row(tmp_path):
+    path = tmp_path / "x.csv"
+    assert last_row(path) == {}
+    path.write_text("a,b\n")
+    assert last_row(path) == {}
+    path.write_text("a,b\n" + "1,2\n" * 2000 + "3,4\n5")
+    assert last_row(path) == {"a": "3", "b": "4"}
+
+
+# ---------------------------------------------------------------------- running
+
+
+def test_however_it_is_run_the_bytes_are_the_same(tmp_path):
+    """One worker; two; a SIGKILL in the middle of every run."""
+    campaign = tiny("ddsrad", "post")
+    stores = [begun(tmp_path / name, campaign) for name in ("one", "two", "killed")]
+    keys = list(campaign.by_key)
+    assert Runner(stores[0], keys, 1).run()
+    halves = [Runner(stores[1], shard(keys, f"{k}/2"), 2) for k in (1, 2)]
+    assert all(half.run() for half in halves)
+    killed = set()
+
+    def kill_each_once(runner):
+        for key, process in runner.active.items():
+            if key not in killed and list(stores[2].folder(key).checkpoints.glob("*.ckpt")):
+                killed.add(key)
+                process.kill()
+
+    runner = Runner(stores[2], keys, 2)
+    assert runner.run(kill_each_once, poll=0.005)
+    assert runner.resumed == len(killed) and killed
+    expected = contents(stores[0])
+    assert len(expected) > 4 * len(keys)
+    assert contents(stores[1]) == expected and contents(stores[2]) == expected
+    assert not list(tmp_path.rglob("rows.bin"))  # a finished run needs no replay
+    again = Runner(stores[0], keys, 1)
+    begin = time.perf_counter()
+    assert again.run() and time.perf_counter() - begin < 5  # finished runs are kept
+
+
+def test_a_failure_is_told_and_stops_nobody(tmp_path):
+    """An environment that cannot be made any more, as when a package was removed."""
+    good, bad = tiny().runs[0], replace(TINY, task="Gone-v0", limits="tight")
+    store = begun(tmp_path / "c", Campaign("tiny", "", (bad, good)))
+    runner = Runner(store, [bad.key, good.key], 1)
+    assert not runner.run()
+    assert runner.finished == [good.key] and runner.failed == [bad.key]
+    assert "Gone-v0" in error_file(store.folder(bad.key)).read_text()
+    states = {p.key: p.state for p in store.progress()}
+    assert states == {bad.key: "failed", good.key: "done"}
+    command = [sys.executable, "-m", "slewrl", "campaign", "status", str(store.path)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "1 done" in told and "1 failed" in told and "Traceback" in told
+
+
+def test_a_run_that_keeps_dying_is_given_up(tmp_path):
+    store = begun(tmp_path / "c", tiny())
+    (key,) = store.campaign().by_key
+    runner = Runner(store, [key], 1)
+    assert not runner.run(lambda r: [process.kill() for process in r.active.values()])
+    assert runner.failed == [key] and runner.resumed == 2
+    assert "died 3 times" in error_file(store.folder(key)).read_text()
+
+
+def test_stopping_takes_checkpoints(tmp_path):
+    store = begun(tmp_path / "c", tiny(steps=100_000))
+    (key,) = store.campaign().by_key
+    log = store.folder(key).path / "train.csv"
+
+    def interrupt_when_learning():
+        while not log.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=interrupt_when_learning)
+    thread.start()
+    runner = Runner(store, [key], 1)
+    assert not runner.run()
+    thread.join()
+    (progress,) = store.progress()
+    assert runner.stopping and progress.state == "stopped" and not runner.failed
+    assert list(store.folder(key).checkpoints.glob("*.ckpt"))
+
+
+def test_two_runners_do_not_fight_over_a_run(tmp_path):
+    store = begun(tmp_path / "c", tiny())
+    ((key, spec),) = store.campaign().by_key.items()
+    with store.prepare(key, spec).lock():
+        assert [p.state for p in store.progress()] == ["running"]
+        runner = Runner(store, [key], 1)
+        assert not runner.run() and runner.elsewhere == [key]
+
+
+def test_collected_results_need_no_checkpoints(tmp_path):
+    store = begun(tmp_path / "c", tiny("ddsrad", "post"))
+    keys = list(store.campaign().by_key)
+    assert Runner(store, keys[:1], 1).run()
+    assert store.collect(tmp_path / "results") == 1
+    copy = Store(tmp_path / "results")
+    assert [(p.key, p.state, p.step) for p in copy.progress()] == [(keys[0], "done", 300)]
+    assert json.loads((copy.path / keys[0] / "provenance.json").read_text())["torch"]
+    assert not (copy.path / keys[0] / "checkpoint").exists()
+    assert Runner(store, keys[1:], 1).run() and store.collect(tmp_path / "results") == 2
