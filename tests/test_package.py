@@ -44,7 +44,7 @@ def test_public_names():
 
 # Lower may not import higher.
 ORDER = [
-    ["boxmath", "registry", "errors"],
+    ["boxmath", "registry", "errors", "stats"],
     ["box", "reading"],
     ["limits"],
     ["importers", "presets", "theory"],
