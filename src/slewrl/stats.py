@@ -1,0 +1,111 @@
+"""What several runs on several tasks say together: aggregates, intervals and comparisons. Pure functions of arrays.
+
+Scores are an array (runs, tasks), or (runs,) of one task, or a sequence of arrays (runs,), one a task, where the tasks
+have different numbers of runs. `metrics.return_cv` is the coefficient of variation.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Scores = NDArray[np.floating] | Sequence[NDArray[np.floating]]
+Tasks = list[NDArray[np.float64]]
+Value = TypeVar("Value", float, NDArray[np.float64])
+
+
+def mean_std(scores: NDArray[np.floating]) -> tuple[float, float]:
+    """Mean and sample standard deviation, sqrt(sum (s - mean)^2 / (runs - 1)), of scores (runs,); nan of one run."""
+    runs = _numbers(scores, "scores")
+    return float(runs.mean()), float(runs.std(ddof=1)) if len(runs) > 1 else float("nan")
+
+
+def iqm(scores: Scores) -> float:
+    """Interquartile mean: of all n scores of all tasks in order, the mean without the floor(n / 4) at either end.
+
+    A task with more runs weighs more. Fewer than four scores give the plain mean.
+    """
+    ordered = np.sort(np.concatenate(_tasks(scores)))
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
+
+
+def stratified_bootstrap(
+    scores: Scores, statistic: Callable[[Tasks], Value], samples: int = 2000, level: float = 0.95, seed: int = 0
+) -> tuple[Value, Value]:
+    """Percentile interval (low, high) of a statistic: its (1 - level) / 2 and (1 + level) / 2 quantiles over resamples.
+
+    Each resample draws every task's runs anew with replacement, independently of the other tasks and as many as there
+    were: it says how much another set of seeds would change the statistic, not how much other tasks would. With few
+    runs it is too narrow: 95 % intervals of a mean cover it about 84 % of the time with 5 runs, 90 % with 10.
+
+    Args:
+        scores: What to resample.
+        statistic: Maps a list of arrays (runs,), one a task, to a number, or to an array for an interval per entry.
+        samples: Number of resamples.
+        level: Share of the resamples inside the interval, in (0, 1).
+        seed: Of the resampling. The same seed gives the same interval.
+    """
+    tasks = _tasks(scores)
+    if samples < 1:
+        raise ValueError(f"samples is {samples}, expected at least 1")
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}, expected a share in (0, 1) such as 0.95")
+    rng = np.random.default_rng(seed)
+    draws = [task[rng.integers(len(task), size=(samples, len(task)))] for task in tasks]
+    values = np.array([statistic(list(drawn)) for drawn in zip(*draws, strict=True)])
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return low, high
+
+
+def probability_of_improvement(x: Scores, y: Scores) -> float:
+    """Mean over tasks of P(X > Y) + P(X = Y) / 2, over all pairs of a run of x and one of y (Mann-Whitney's U / nm)."""
+    return _improvement(*_matched(x, y))
+
+
+def probability_of_improvement_interval(
+    x: Scores, y: Scores, samples: int = 2000, level: float = 0.95, seed: int = 0
+) -> tuple[float, float]:
+    """Interval (low, high) of `probability_of_improvement`, by `stratified_bootstrap` of x and of y independently."""
+    left, right = _matched(x, y)
+    k = len(left)
+    return stratified_bootstrap(left + right, lambda tasks: _improvement(tasks[:k], tasks[k:]), samples, level, seed)
+
+
+def performance_profile(scores: Scores, thresholds: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Share of runs with a score > tau, averaged over tasks, for each tau of thresholds (k,); shape (k,)."""
+    taus = _numbers(thresholds, "thresholds")
+    shares = [(task[:, None] > taus).mean(0) for task in _tasks(scores)]
+    return np.mean(shares, axis=0, dtype=np.float64)
+
+
+def _improvement(left: Tasks, right: Tasks) -> float:
+    # sign is -1, 0 or 1, so (1 + its mean) / 2 counts a tie as half a win.
+    wins = [0.5 + 0.5 * float(np.sign(x[:, None] - y).mean()) for x, y in zip(left, right, strict=True)]
+    return sum(wins) / len(wins)
+
+
+def _matched(x: Scores, y: Scores) -> tuple[Tasks, Tasks]:
+    left, right = _tasks(x, "x"), _tasks(y, "y")
+    if len(left) != len(right):
+        raise ValueError(f"x has {len(left)} tasks and y has {len(right)}, expected the same tasks in the same order")
+    return left, right
+
+
+def _tasks(scores: Scores, name: str = "scores") -> Tasks:
+    """One array (runs,) a task."""
+    columns = np.atleast_2d(scores.T) if isinstance(scores, np.ndarray) else scores
+    if len(columns) == 0:
+        raise ValueError(f"{name} has no tasks, expected an array (runs, tasks) or a sequence of arrays (runs,)")
+    return [_numbers(column, f"{name} of task {i}") for i, column in enumerate(columns)]
+
+
+def _numbers(values: NDArray[np.floating], name: str) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name}: shape is {array.shape}, expected one dimension and at least one entry")
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        raise ValueError(f"{name}: entry {int(wrong.argmax())} is {array[wrong][0]}, expected finite numbers")
+    return array
