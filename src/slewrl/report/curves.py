@@ -39,16 +39,17 @@ def learning(results: Sequence[Result], ground: Ground) -> Figure:
 
 def wide_and_tight(pairs: Sequence[Mapping[str, Result]], ground: Ground) -> Figure:
     """Limits -> result of one method, for each task and backbone: what the tight limits cost."""
-    rows = -(-len(pairs) // 2)
-    figure = canvas(0.6 + 1.7 * rows)
-    axes = figure.subplots(rows, 2, squeeze=False).flat
+    columns = min(2, len(pairs))
+    rows = -(-len(pairs) // columns)
+    figure = canvas(0.6 + (1.7 if columns > 1 else 2.3) * rows)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axis, pair in zip(axes, pairs, strict=False):
         for limits, result in pair.items():
             band(axis, result, legible(LIMITS[limits], ground), LIMIT_STYLES[limits], limits)
         cell = next(iter(pair.values())).cell
         axis.set_title(f"{cell.task} {backbone(cell.agent)}", loc="left", fontsize=8.5)
         steps_axis(axis)
-    for axis in list(axes)[len(pairs) :]:
+    for axis in axes[len(pairs) :]:
         axis.set_axis_off()
     named(figure, ground)
     note(figure, "environment steps; y: return", ground)

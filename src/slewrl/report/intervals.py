@@ -16,7 +16,7 @@ from slewrl.report.multiples import dashed, note, panels, reference
 from slewrl.stats import iqm, performance_profile, stratified_bootstrap
 
 SAMPLES = 1000
-TAUS = np.linspace(0, 1, 101)
+TAUS = np.linspace(0, 1, 51)
 
 Scores = dict[str, list[Array]]
 """Method -> an array of normalised scores for each task it was run on."""

@@ -34,11 +34,12 @@ def radars(results: Sequence[Result], ground: Ground) -> Figure:
 
 def wide_and_tight(pairs: Sequence[Mapping[str, Result]], ground: Ground) -> Figure:
     """Limits -> result of one method, for each task and backbone."""
-    rows = -(-len(pairs) // 2)
-    figure = canvas(0.6 + 2.2 * rows)
+    columns = min(2, len(pairs))
+    rows = -(-len(pairs) // columns)
+    figure = canvas(0.6 + (2.2 if columns > 1 else 3.0) * rows)
     for i, pair in enumerate(pairs):
         first = next(iter(pair.values()))
-        axis = figure.add_subplot(rows, 2, i + 1, **projection(first.joints))
+        axis = figure.add_subplot(rows, columns, i + 1, **projection(first.joints))
         prepare(axis, first.joints, ground)
         for limits, result in pair.items():
             filled(axis, result.joint_utilisation, legible(LIMITS[limits], ground), LIMIT_STYLES[limits], limits)
