@@ -10,14 +10,16 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from tiny_campaign import BASE, cell, write_campaign, write_run
 
 from slewrl.campaign.paper import METHODS, RIVALS
 from slewrl.campaign.spec import Campaign
 from slewrl.campaign.store import Store
+from slewrl.cli import Report
 from slewrl.report import curves, density, intervals, plates, radar, scatter, sensitivity
 from slewrl.report.build import report, write_tables
-from slewrl.report.campaign_page import headlines
+from slewrl.report.campaign_page import headlines, render
 from slewrl.report.data import load
 from slewrl.report.figures import DARK, LIGHT, as_two_faced_svg
 
@@ -29,8 +31,8 @@ PROBE = """<script>addEventListener("load", async () => {
   images.forEach(image => image.loading = "eager");
   await Promise.all(images.map(image => image.decode().catch(() => 0)));
   const table = document.querySelector("#results table"), body = table.tBodies[0];
-  const column = () => [...body.rows].filter(row => !row.hidden).map(row => Number(row.cells[4].dataset.value));
-  const head = table.tHead.rows[0].cells[4], up = (head.firstChild.click(), column()), sorted = head.ariaSort;
+  const column = () => [...body.rows].filter(row => !row.hidden).map(row => Number(row.cells[1].dataset.value));
+  const head = table.tHead.rows[0].cells[1], up = (head.firstChild.click(), column()), sorted = head.ariaSort;
   const down = (head.firstChild.click(), column());
   const box = document.querySelector("#results input");
   box.value = "clip sac"; box.dispatchEvent(new Event("input"));
@@ -214,14 +216,28 @@ def test_what_the_page_says(out):
     text = (out / "index.html").read_text(encoding="utf-8")
     checked = 5 * (2000 + 60) * 6
     for words in (
-        f"0 of {checked:,} joint actions broke a limit",
+        f"0 of {checked:,} actions broke a limit",
         '<td class="number best" data-value="266.6666666666667">267 ± 126</td>',
         "another budget: no verdict",
         "100 training steps per second of CPU time",
-        '<td class="verdict holds">holds</td>',
-        '<td class="verdict open">not measured here</td>',
+        '<td class="verdict holds">holds<br><small>at 2\u202f000 of 1\u202f500\u202f000 steps</small></td>',
+        '<td class="verdict open">not measured here<br><small></small></td>',
     ):
         assert words in text, words
+
+
+def test_the_badge_says_who_broke_a_limit(tmp_path):
+    found = load(write_campaign(tmp_path / "c", cell([1.0, 2.0]), violations=3))
+    text = render(found, [], tmp_path)
+    assert '<div class="badge bad">' in text and "6 of 24,720 actions" in text
+    assert "DD-SRad on HalfCheetah-v5: 6" in text
+
+
+def test_the_command(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("slewrl.report.build.plates", lambda results: [])  # drawn elsewhere
+    assert Report(folder, out=tmp_path / "out", html=True).run() == 0
+    said = capsys.readouterr().out.replace("\n", "")
+    assert "5 of 5 runs, 7 tables" in said and "wrote 8 files" in said and "index.html" in said
 
 
 def test_everything_inserted_is_escaped(tmp_path):
@@ -229,9 +245,13 @@ def test_everything_inserted_is_escaped(tmp_path):
     store = Store(path)
     store.begin(Campaign("<script>x", 'a "nasty" & <b>', (BASE,)))
     write_run(store, BASE, 1.0, 0.5)
-    report(path, tmp_path / "out", html=True)
-    text = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    assert "<script>x" not in text and "&lt;script&gt;x: a &quot;nasty&quot; &amp; &lt;b&gt;" in text
+    nasty = '"><script>x'
+    text = render(load(path), [(plates.Plate("x", nasty, nasty, lambda ground: Figure()), b'<svg id="&#"/>')], tmp_path)
+    assert (
+        "<script>x" not in text
+        and "data:image/svg+xml,<svg id='%26%23'/>\"" in text
+        and "&lt;script&gt;x: a &quot;nasty&quot; &amp; &lt;b&gt;" in text
+    )
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here to open the page with")

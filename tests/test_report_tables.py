@@ -80,6 +80,8 @@ def test_latex(results):
     ):
         assert line in text.splitlines(), line
     assert text.startswith(r"\begin{table}[t]") and text.endswith("\\end{table}\n")
+    rows = [line for line in text.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
+    assert {line.count("&") for line in rows} == {3}
     assert text.isascii() and text.count("{") == text.count("}")
 
 
@@ -144,7 +146,7 @@ def test_the_papers_values_ship():
 def test_another_budget_gets_no_verdict(results):
     found = {(c.result.cell.method, c.metric): c for c in compare(results)}
     assert set(found) == {
-        (m, x) for m in ("post", "ddsrad", "ddsrad action mean_bound=tanh") for x in ("return", "utilization")
+        (m, x) for m in ("post", "ddsrad", "ddsrad action mean_bound=tanh") for x in ("return", "utilisation")
     }
     ours = found["ddsrad", "return"]
     assert ours.paper == (4290, 682) and ours.ours.mean == 200 and ours.interval == (100, 300)

@@ -27,6 +27,7 @@ Where to start:
   slewrl train --task HalfCheetah-v5 --steps 60000       train under the paper's tight limits; --help for the rest
   slewrl evaluate runs/NAME                              what a trained policy comes to
   slewrl play runs/NAME --video out.mp4                  see it move
+  slewrl report campaigns/NAME --html                    tables, figures and a page from a campaign's runs
   slewrl limits H1:paper --out h1.yaml                   the same for a built-in set of limits
   slewrl --version
 

@@ -18,7 +18,7 @@ from slewrl.report.compare import Comparison, compare
 from slewrl.report.data import Result, Results, Run
 from slewrl.report.figures import DARK, LIGHT
 from slewrl.report.methods import NOTES, UNLIMITED, backbone, in_order, label
-from slewrl.report.page import STYLE, figure_card, variables
+from slewrl.report.page import STYLE, badge, figure_card, variables
 from slewrl.report.plates import Plate, best, configurations
 from slewrl.report.tables import amount, contends, count, percent, plus_minus, share
 
@@ -88,12 +88,11 @@ def _badge(results: Results) -> str:
     limited = [r for r in results if r.layer != UNLIMITED]
     broken = sum(r.violations for r in limited)
     checked = sum(run.actions_checked for r in limited for run in r.runs)
-    free = "Runs without a limit are not counted. " if len(limited) < len(results) else ""
-    return (
-        f'<div class="badge {"bad" if broken else "good"}"><strong><span aria-hidden="true">{"✗" if broken else "✓"}'
-        f"</span> {broken:,} of {checked:,} joint actions broke a limit, checked in exact arithmetic</strong>"
-        f"<p>One joint action is one joint at one control step, in training or evaluation. {free}</p></div>"
-    )
+    words = ["One action is one joint at one control step, in training or evaluation."]
+    if len(limited) < len(results):
+        words.append("Runs without a limit are not counted.")
+    words += [f"{label(r.cell.method)} on {r.cell.task}: {r.violations:,}." for r in limited if r.violations]
+    return badge(broken, checked, " ".join(words))
 
 
 def _plate(plate: Plate, svg: bytes) -> str:
@@ -119,21 +118,23 @@ def _results(results: Results) -> str:
     for r in in_order(list(results)):
         mark = NOTES.get(r.layer, ("", ""))[0]
         panel = [o for o in results if o.cell._replace(method="") == r.cell._replace(method="") and contends(o)]
+        where = f'<small class="narrow">{escape(f"{r.cell.task} {r.cell.limits} {backbone(r.cell.agent)}")}</small>'
         first = len(panel) > 1 and contends(r) and r.score.mean == max(o.score.mean for o in panel)
         rows.append(
             _row(
-                f'<th scope="row">{escape(label(r.cell.method) + mark)}</th>',
-                _text(r.cell.task),
-                _text(r.cell.limits),
-                _text(backbone(r.cell.agent)),
+                f'<th scope="row">{escape(label(r.cell.method) + mark)}{where}</th>',
                 _number(plus_minus(r.score, amount), r.score.mean, "best" if first else ""),
                 _number(percent(r.score.cv), r.score.cv),
                 _number(plus_minus(r.utilisation, share), r.utilisation.mean),
+                _text(r.cell.task),
+                _text(r.cell.limits),
+                _text(backbone(r.cell.agent)),
                 _number(str(len(r.runs)), len(r.runs)),
                 _number(count(r.cell.steps), r.cell.steps),
             )
         )
-    heads = ("Method", "Task", "Limits", "Backbone", "#Return ↑", "#CV, % ↓", "#Utilisation", "#Seeds", "#Steps")
+    # A phone shows two columns before one scrolls: the method, and what it came to.
+    heads = ("Method", "#Return ↑", "#CV, % ↓", "#Utilisation", "Task", "Limits", "Backbone", "#Seeds", "#Steps")
     layers = {r.layer for r in results}
     notes = [f"{mark} {text}" for layer, (mark, text) in NOTES.items() if layer in layers]
     about = "Mean ± standard deviation over seeds; the best return of a method that kept every limit in bold."
@@ -143,16 +144,15 @@ def _results(results: Results) -> str:
 def _claims(found: Sequence[Finding]) -> str:
     rows = [
         _row(
-            f'<th scope="row">{escape(f.claim.name)}</th>',
-            f'<td class="verdict {MARKS[f.verdict]}">{f.verdict}</td>',
-            _words(f.claim.says + f" ({f.claim.where})"),
-            _words(f.claim.rule),
+            f'<td class="verdict {MARKS[f.verdict]}">{f.verdict}<br><small>{escape(f.budget)}</small></td>',
+            f'<th scope="row" class="words">{escape(f.claim.says)}<br><small>{escape(f.claim.where)}</small></th>',
             _words(f.said),
-            _text(f.budget),
+            _words(f.claim.rule),
+            _text(f.claim.name),
         )
         for f in sorted(found, key=lambda f: f.verdict == "not measured here")
     ]
-    heads = ("Claim", "Verdict", "The paper says", "Holds if", "Measured here", "Budget")
+    heads = ("Verdict", "The paper says", "Measured here", "Holds if", "Name")
     about = (
         "A verdict is about the runs of this campaign at the budget it states. “Does not hold” at a smaller budget "
         "than the paper’s says that the claim is not true that early, not that it is wrong."
@@ -172,7 +172,7 @@ def _comparison(found: Sequence[Comparison]) -> str:
                 _text(c.result.cell.task),
                 _text(c.result.cell.limits),
                 _text(backbone(c.result.cell.agent)),
-                _text(c.metric.replace("z", "s")),
+                _text(c.metric),
                 _number(plus_minus(c.paper, show), c.paper.mean),
                 _number(show(c.ours.mean), c.ours.mean),
                 _number("–" if math.isnan(c.interval[0]) else " to ".join(map(show, c.interval)), c.interval[0]),

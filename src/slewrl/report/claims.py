@@ -74,12 +74,12 @@ def rows(found: Sequence[Finding]) -> list[dict[str, str | float | int]]:
     return [
         {
             "claim": finding.claim.name,
-            "paper_says": finding.claim.says,
-            "where": finding.claim.where,
-            "rule": finding.claim.rule,
-            "measured": finding.said,
             "verdict": finding.verdict,
             "budget": finding.budget,
+            "paper_says": finding.claim.says,
+            "where": finding.claim.where,
+            "measured": finding.said,
+            "rule": finding.claim.rule,
         }
         for finding in found
     ]

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
 from slewrl.campaign.paper import METHODS, STEPS
 from slewrl.report.data import Result, Results, Score
 from slewrl.report.methods import LABELS, PAPER_MODE, backbone, in_order, label
@@ -20,8 +18,8 @@ from slewrl.report.tables import count
 from slewrl.stats import stratified_bootstrap
 
 VALUES = Path(__file__).with_name("paper_values.csv")
-METRICS = {"return": "returns", "utilization": "utilisations"}
-"""The paper's name of a metric -> ours, an array with one number per seed."""
+METRICS = {"return": "return", "utilization": "utilisation"}
+"""The paper's name of a metric -> ours."""
 SAMPLES = 1000
 Key = tuple[str, str, str, str, str]
 """Limits, backbone, task, method and metric, as the paper spells them."""
@@ -83,18 +81,20 @@ def compare(results: Results) -> list[Comparison]:
         if result.cell.method not in (result.layer, f"{result.layer} {PAPER_MODE}") or result.layer not in METHODS:
             continue
         cell = (result.cell.limits, backbone(result.cell.agent), result.cell.task, LABELS[result.layer])
-        for metric, ours in METRICS.items():
-            paper = paper_values().get((*cell, metric))
+        for theirs, ours in METRICS.items():
+            paper = paper_values().get((*cell, theirs))
             if paper and result.cell.task in STEPS:
-                found.append(_compared(result, metric, paper, getattr(result, ours)))
+                found.append(_compared(result, ours, paper))
     return found
 
 
-def _compared(result: Result, metric: str, paper: Score, values: np.ndarray) -> Comparison:
+def _compared(result: Result, metric: str, paper: Score) -> Comparison:
+    returns = metric == "return"
+    values, ours = (result.returns, result.score) if returns else (result.utilisations, result.utilisation)
     interval = (math.nan, math.nan)
     if len(values) > 1:
-        interval = stratified_bootstrap([values], lambda tasks: float(tasks[0].mean()), SAMPLES)
-    ours = result.score if metric == "return" else result.utilisation
+        low, high = stratified_bootstrap([values], lambda tasks: float(tasks[0].mean()), SAMPLES)
+        interval = float(low), float(high)
     return Comparison(result, metric, paper, ours, interval)
 
 

@@ -32,8 +32,8 @@ def learning(results: Sequence[Result], ground: Ground) -> Figure:
         said = plus_minus(result.score, amount)
         axis.text(0.05, 0.97, said, transform=axis.transAxes, fontsize=7.5, va="top", color=ground.text)
         steps_axis(axis)
-    says = f"environment steps; y: return. Number: the final evaluation.{' Dashed: DD-SRad.' if behind else ''}"
-    note(figure, says, ground)
+    says = "environment steps; y: return; number: final evaluation"
+    note(figure, says + ("; dashed: DD-SRad" if behind else ""), ground)
     return figure
 
 

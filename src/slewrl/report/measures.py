@@ -115,7 +115,7 @@ def cell(task: str, limits: str, agent: str, method: str, number: Callable[[Resu
 
 
 def together(*measures: Measure) -> Measure:
-    """The numbers of several measures, if all of them were taken."""
+    """The numbers of several measures, if all of them were taken, and those on one task at one budget."""
 
     def measure(results: Results) -> Measured | None:
         found = [taken for take in measures if (taken := take(results))]
@@ -123,7 +123,8 @@ def together(*measures: Measure) -> Measure:
             return None
         numbers = {name: value for taken in found for name, value in taken.numbers.items()}
         steps = tuple(sorted({step for taken in found for step in taken.steps}))
-        return Measured(numbers, steps, tuple(dict.fromkeys(task for taken in found for task in taken.tasks)))
+        tasks = tuple(dict.fromkeys(task for taken in found for task in taken.tasks))
+        return Measured(numbers, steps, tasks) if len(steps) <= len(tasks) else None
 
     return measure
 

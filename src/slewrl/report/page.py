@@ -97,11 +97,15 @@ def render(demo: Demo, extras: Sequence[Extra] = ()) -> str:
 def _badge(runs: Sequence[RunResult]) -> str:
     broken, checked = sum(run.violations for run in runs), sum(run.actions_checked for run in runs)
     each = "; ".join(f"{run.label} {run.violations:,} of {run.actions_checked:,}" for run in runs)
+    return badge(broken, checked, f"One action is one joint at one control step, in training or evaluation: {each}.")
+
+
+def badge(broken: int, checked: int, words: str) -> str:
+    """How many joint actions broke a limit, of how many, as a page's first words: green, or red."""
     return (
         f'<div class="badge {"bad" if broken else "good"}"><strong><span aria-hidden="true">{"✗" if broken else "✓"}'
         f"</span> {broken:,} of {checked:,} actions broke a limit, checked in exact arithmetic</strong>"
-        f"<p>One action is one joint at one control step, in training or evaluation: {escape(each)}.</p>"
-        "</div>"
+        f"<p>{escape(words)}</p></div>"
     )
 
 

@@ -27,7 +27,7 @@ def radars(results: Sequence[Result], ground: Ground) -> Figure:
         if behind and result is not behind:
             polygon(axis, behind.joint_utilisation, **dashed(ground))
         filled(axis, result.joint_utilisation, legible(result.layer, ground))
-    says = "|increment| / limit by joint; rim: 1" + ("; dashed: DD-SRad" if behind else "")
+    says = "|increment| / limit by joint; rim: always as fast as allowed" + ("; dashed: DD-SRad" if behind else "")
     note(figure, says + key(joints), ground)
     return figure
 
@@ -72,11 +72,14 @@ def prepare(axis: Any, joints: Sequence[str], ground: Ground) -> None:
 
 
 def polygon(axis: Any, values: Array, **style: Any) -> tuple[Array, Array]:
-    """A line through the values (d,), closed where the axis is round; returns where it went."""
-    where, what = _places(axis, len(values)), values
+    """A line around the values (d,) where the axis is round, otherwise a stem to each; returns where it went."""
+    where, what = _places(axis, len(values)), np.minimum(values, 1.0)  # a layer without a limit would leave the figure
     if axis.name == "polar":
-        where, what = np.append(where, where[0]), np.append(values, values[0])
-    axis.plot(where, np.minimum(what, 1.0), **style)  # a layer without a limit would leave the figure
+        where, what = np.append(where, where[0]), np.append(what, what[0])
+        axis.plot(where, what, **style)
+    else:
+        axis.plot(where, what, **{**style, "linestyle": "none"}, marker="o", markersize=5, clip_on=False)
+        axis.vlines(where, 0, what, color=style["color"], linestyle=style["linestyle"])
     return where, what
 
 
@@ -84,7 +87,7 @@ def filled(axis: Any, values: Array, colour: str, style: Any = "-", name: str | 
     """A polygon with its inside tinted."""
     where, what = polygon(axis, values, color=colour, linestyle=style, linewidth=1.5, label=name, zorder=3)
     if axis.name == "polar":
-        axis.fill(where, np.minimum(what, 1.0), color=colour, alpha=0.15, linewidth=0)
+        axis.fill(where, what, color=colour, alpha=0.15, linewidth=0)
 
 
 def key(joints: Sequence[str]) -> str:

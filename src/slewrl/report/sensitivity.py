@@ -55,8 +55,8 @@ def returns(sweep: Mapping[str, ByLambda], ground: Ground) -> Figure:
 def utilisation(sweep: Mapping[str, ByLambda], ground: Ground) -> Figure:
     """What each joint uses of its limit at every lambda, a panel for each lambda and set of limits."""
     columns = max(len(by_lambda) for by_lambda in sweep.values())
-    figure = canvas(0.5 + 1.5 * columns)
     joints = next(iter(next(iter(sweep.values())).values())).joints
+    figure = canvas(0.5 + (1.5 if projection(joints) else 1.1) * columns)
     axes = figure.subplots(columns, len(sweep), squeeze=False, subplot_kw=projection(joints))
     for column, (limits, by_lambda) in enumerate(sweep.items()):
         for axis in axes[len(by_lambda) :, column]:
@@ -67,7 +67,7 @@ def utilisation(sweep: Mapping[str, ByLambda], ground: Ground) -> Figure:
             prepare(axis, joints, ground)
             filled(axis, result.joint_utilisation, *look)
             axis.set_title(f"{limits}, λ = {value:g}", loc="left", fontsize=8.5)
-    note(figure, "|increment| / limit by joint; rim: 1" + key(joints), ground)
+    note(figure, "|increment| / limit by joint; 1: always as fast as allowed" + key(joints), ground)
     return figure
 
 
