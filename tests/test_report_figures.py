@@ -28,7 +28,6 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 PROBE = """<script>addEventListener("load", async () => {
   document.documentElement.style.width = "390px";
   const images = [...document.images];
-  images.forEach(image => image.loading = "eager");
   await Promise.all(images.map(image => image.decode().catch(() => 0)));
   const table = document.querySelector("#results table"), body = table.tBodies[0];
   const column = () => [...body.rows].filter(row => !row.hidden).map(row => Number(row.cells[1].dataset.value));

@@ -96,7 +96,7 @@ def _badge(results: Results) -> str:
 
 
 def _plate(plate: Plate, svg: bytes) -> str:
-    image = f'<img src="{_address(svg)}" alt="{escape(f"{plate.title}. {plate.caption}")}" loading="lazy">'
+    image = f'<img src="{_address(svg)}" alt="{escape(f"{plate.title}. {plate.caption}")}">'
     return figure_card("", plate.title, plate.caption, image)
 
 

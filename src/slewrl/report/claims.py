@@ -169,7 +169,7 @@ CLAIMS = (
     ),
     Claim(
         "dtanh-uses-more",
-        "… despite a higher utilisation",
+        "D-Tanh trails despite a higher utilisation",
         f"{BENCHMARK}, l. 463",
         "D-Tanh’s mean utilisation is higher in every task run (numbers: by how much)",
         m.everywhere(m.more_use, "dtanh", "ddsrad", agents=("sac",)),
@@ -255,7 +255,7 @@ CLAIMS = (
     ),
     Claim(
         "cheetah-loses-most",
-        "… which is the most of the four tasks",
+        "HalfCheetah loses most of the four tasks under tight limits",
         "Heterogeneous Constraints, l. 470",
         "the largest of the four shares lost",
         m.lost_under_tight(*TASKS),

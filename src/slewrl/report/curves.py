@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from slewrl.report.data import Array, Result
 from slewrl.report.figures import Ground, canvas, legible
 from slewrl.report.methods import backbone
-from slewrl.report.multiples import dashed, note, panels, reference
+from slewrl.report.multiples import axes_are, dashed, panels, reference
 from slewrl.report.tables import amount, plus_minus
 
 POINTS = 60
@@ -32,8 +32,8 @@ def learning(results: Sequence[Result], ground: Ground) -> Figure:
         said = plus_minus(result.score, amount)
         axis.text(0.05, 0.97, said, transform=axis.transAxes, fontsize=7.5, va="top", color=ground.text)
         steps_axis(axis)
-    says = "environment steps; y: return; number: final evaluation"
-    note(figure, says + ("; dashed: DD-SRad" if behind else ""), ground)
+    dashes = "; dashed: DD-SRad" if behind else ""
+    axes_are(figure, ground, f"environment steps (number: final evaluation{dashes})", "return")
     return figure
 
 
@@ -52,7 +52,7 @@ def wide_and_tight(pairs: Sequence[Mapping[str, Result]], ground: Ground) -> Fig
     for axis in axes[len(pairs) :]:
         axis.set_axis_off()
     named(figure, ground)
-    note(figure, "environment steps; y: return", ground)
+    axes_are(figure, ground, "environment steps", "return")
     return figure
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from slewrl.report.data import Array, Result
 from slewrl.report.figures import Ground, canvas, legible
 from slewrl.report.methods import UNLIMITED, in_order, label
-from slewrl.report.multiples import dashed, note, panels, reference
+from slewrl.report.multiples import axes_are, dashed, panels, reference
 from slewrl.stats import iqm, performance_profile, stratified_bootstrap
 
 SAMPLES = 1000
@@ -56,7 +56,7 @@ def interquartile_means(results: Sequence[Result], ground: Ground) -> Figure:
     axis.invert_yaxis()
     axis.spines["left"].set_visible(False)
     axis.grid(axis="x")
-    note(figure, "interquartile mean, 0: worst run of a task, 1: best\nline: 95 % bootstrap interval", ground)
+    axes_are(figure, ground, "interquartile mean (0: worst run of a task, 1: best)\nline: 95 % bootstrap interval")
     return figure
 
 
@@ -74,5 +74,6 @@ def profiles(results: Sequence[Result], ground: Ground) -> Figure:
         axis.fill_between(TAUS, share, step="post", color=legible(result.layer, ground), alpha=0.15, linewidth=0)
         axis.set(xlim=(0, 1), ylim=(0, 1.05), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
         axis.tick_params(labelsize=7.5, length=2)
-    note(figure, "score τ, 0: worst run of a task, 1: best; y: share of runs above τ\ndashed: DD-SRad", ground)
+    dashes = "; dashed: DD-SRad" if behind else ""
+    axes_are(figure, ground, f"score τ (0: worst run of a task, 1: best{dashes})", "share of runs above τ")
     return figure

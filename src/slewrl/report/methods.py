@@ -38,12 +38,12 @@ NOTES = {
 
 def label(method: str) -> str:
     """A method's name: its layer's, and in brackets what was changed in it."""
-    layer, _, rest = method.partition(" ")
+    layer, _, changes = method.partition(" ")
     name = LABELS.get(layer, layer.rpartition(":")[2])
-    for found, word in WORDS.items():
-        rest = " ".join(word if part == found else part for part in ([rest] if rest == found else rest.split(" ")))
-    rest = rest.replace("penalty_weight=", "λ = ")
-    return f"{name} ({rest})" if rest else name
+    if changes in WORDS:
+        return f"{name} ({WORDS[changes]})"
+    words = [WORDS.get(change, change.replace("penalty_weight=", "λ = ")) for change in changes.split()]
+    return f"{name} ({', '.join(words)})" if words else name
 
 
 def backbone(agent: str) -> str:

@@ -54,6 +54,8 @@ def dashed(ground: Ground) -> dict[str, Any]:
     return {"color": ground.quiet, "linestyle": (0, (3, 1.5)), "linewidth": 1.0, "zorder": 2}
 
 
-def note(figure: Figure, text: str, ground: Ground) -> None:
-    """A line under the panels, broken to the figure's width."""
-    figure.supxlabel(text, fontsize=8, color=ground.quiet, linespacing=1.3)
+def axes_are(figure: Figure, ground: Ground, x: str, y: str = "") -> None:
+    """What the axes of all panels show; ``x`` may go on for another line, with how to read the panels."""
+    figure.supxlabel(x, fontsize=8, color=ground.quiet, linespacing=1.3)
+    if y:
+        figure.supylabel(y, fontsize=8, color=ground.quiet)

@@ -10,7 +10,7 @@ from slewrl.report.curves import LIMIT_STYLES, LIMITS, named
 from slewrl.report.data import Array, Result
 from slewrl.report.figures import Ground, canvas, legible
 from slewrl.report.methods import backbone
-from slewrl.report.multiples import dashed, note, panels, reference
+from slewrl.report.multiples import axes_are, dashed, panels, reference
 
 RINGS = (0.25, 0.5, 0.75, 1.0)
 LEAST = 3
@@ -27,8 +27,8 @@ def radars(results: Sequence[Result], ground: Ground) -> Figure:
         if behind and result is not behind:
             polygon(axis, behind.joint_utilisation, **dashed(ground))
         filled(axis, result.joint_utilisation, legible(result.layer, ground))
-    says = "|increment| / limit by joint; rim: always as fast as allowed" + ("; dashed: DD-SRad" if behind else "")
-    note(figure, says + key(joints), ground)
+    dashes = "; dashed: DD-SRad" if behind else ""
+    axes_are(figure, ground, f"|increment| / limit by joint; rim: always as fast as allowed{dashes}{key(joints)}")
     return figure
 
 

@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 
 from slewrl.report.data import Array, Result
 from slewrl.report.figures import DARK, LIGHT, Ground, legible
-from slewrl.report.multiples import note, panels
+from slewrl.report.multiples import axes_are, panels
 
 POINTS = 600
 """Of a panel, over all seeds: as many as can be told apart."""
@@ -40,7 +40,7 @@ def increments(results: Sequence[Result], ground: Ground) -> Figure:
         axis.add_patch(Rectangle((-1, -1), 2, 2, fill=False, edgecolor=ground.text, linewidth=0.9))
         axis.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), aspect="equal", xticks=(-1, 0, 1), yticks=(-1, 0, 1))
         axis.tick_params(labelsize=7.5, length=2)
-    note(figure, f"{x}: increment / limit; y: the same of {y}", ground)
+    axes_are(figure, ground, f"{x}: increment / limit", f"{y}: increment / limit")
     return figure
 
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from slewrl.report.curves import band, named, steps_axis
 from slewrl.report.data import Result, Results
 from slewrl.report.figures import STYLES, Ground, canvas, legible
-from slewrl.report.multiples import note
+from slewrl.report.multiples import axes_are
 from slewrl.report.radar import filled, key, prepare, projection
 
 OPTION = "penalty_weight"
@@ -48,7 +48,7 @@ def returns(sweep: Mapping[str, ByLambda], ground: Ground) -> Figure:
         axis.set_title(f"{limits} limits", loc="left", fontsize=9)
         steps_axis(axis)
     named(figure, ground)
-    note(figure, "environment steps; y: return; legend: λ", ground)
+    axes_are(figure, ground, "environment steps (legend: λ)", "return")
     return figure
 
 
@@ -67,7 +67,7 @@ def utilisation(sweep: Mapping[str, ByLambda], ground: Ground) -> Figure:
             prepare(axis, joints, ground)
             filled(axis, result.joint_utilisation, *look)
             axis.set_title(f"{limits}, λ = {value:g}", loc="left", fontsize=8.5)
-    note(figure, "|increment| / limit by joint; 1: always as fast as allowed" + key(joints), ground)
+    axes_are(figure, ground, "|increment| / limit by joint; 1: always as fast as allowed" + key(joints))
     return figure
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -207,7 +208,7 @@ def _tex(text: str) -> str:
     marks = {"±": r"$\pm$", "−": "$-$", "–": "--", "†": r"$^\dagger$", "‡": r"$^\ddagger$", "λ": r"$\lambda$"}
     for found, written in {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", **marks}.items():
         text = text.replace(found, written)
-    return text
+    return re.sub(r"(?<=\d) (?=\d{3}\b)", r"\\,", text)  # thousands stay together
 
 
 def _sentence(text: str) -> str:
