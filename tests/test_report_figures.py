@@ -7,13 +7,14 @@ import subprocess
 import time
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import product
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from tiny_campaign import BASE, cell, write_campaign, write_run
 
-from slewrl.campaign.paper import METHODS, RIVALS
+from slewrl.campaign.paper import METHODS, RIVALS, STEPS
 from slewrl.campaign.spec import Campaign
 from slewrl.campaign.store import Store
 from slewrl.cli import Report
@@ -150,6 +151,27 @@ def test_scatter_and_density(everyone):
     assert len(strips) == 6 and strips[0].shape == (13, 5) and np.allclose(strips[0], 0.5)
 
 
+def test_a_method_that_missed_a_task_is_left_out(tmp_path):
+    runs = [
+        run
+        for task in ("Ant-v5", "Hopper-v5")
+        for layer in ("ddsrad", "post")
+        for run in cell([1.0], task=task, layer=layer)
+    ]
+    found = load(write_campaign(tmp_path / "c", [*runs, *cell([9.0], task="Ant-v5", layer="dtanh")]))
+    kept, left_out = plates.complete(list(found))
+    assert len(kept) == 4 and left_out == ["dtanh"]
+    (plate,) = [plate for plate in plates.plates(found) if plate.name == "iqm-tight-sac"]
+    assert "Left out, for they were not run on every task: D-Tanh." in plate.caption
+
+
+def test_one_joint_has_no_pair(tmp_path):
+    found = load(write_campaign(tmp_path / "c", cell([1.0, 2.0], task="Pendulum-v1"), joints=("pivot",)))
+    names = [plate.name for plate in plates.plates(found)]
+    assert names == [f"{kind}-Pendulum-v1-tight-sac" for kind in ("learning", "radar", "density")]
+    assert all(plate.draw(LIGHT).axes for plate in plates.plates(found))
+
+
 def test_scores_are_put_on_one_scale(everyone):
     scores = intervals.normalised(everyone)
     assert scores["boxpre"][0].tolist() == [0, 1 / 12] and scores["ddsrad_smooth"][0].tolist() == [11 / 12, 1]
@@ -168,9 +190,10 @@ def test_one_svg_has_two_faces(everyone):
 
 
 def test_headlines(results):
-    first = headlines(results)[0]
+    first, *_, last = headlines(results)
+    assert last == "HalfCheetah-v5, tight limits, SAC: λ = 0.001 is best of 2, 15.0 ± 7.07."
     assert first == (
-        "HalfCheetah-v5, tight limits, SAC, 2 000 steps: Clip has the highest return, 267 ± 126 of 2 methods; "
+        "HalfCheetah-v5, tight limits, SAC, 2 000 steps: Clip has the highest mean return, 267 ± 126 of 2 methods; "
         "DD-SRad 200 ± 141."
     )
 
@@ -297,3 +320,15 @@ def test_a_thousand_runs_in_ten_seconds(tmp_path):
     start = time.perf_counter()
     write_tables(load(path), tmp_path / "tables")
     assert time.perf_counter() - start < 10
+
+
+@pytest.mark.slow
+def test_a_page_of_240_runs_is_no_more_than_five_megabytes(tmp_path):
+    """Made up, to be weighed."""
+    runs = [
+        (replace(BASE, task=task, agent=agent, layer=layer, seed=seed), float(seed), 0.5)
+        for task, agent, layer, seed in product(STEPS, ("sac", "td3"), METHODS, range(5))
+    ]
+    found = load(write_campaign(tmp_path / "c", runs))
+    text = render(found, [(plate, plate.svg()) for plate in plates.plates(found)], tmp_path)
+    assert len(text.encode()) < 5e6

@@ -24,16 +24,13 @@ def report(store_path: Path, out: Path, html: bool, say: Callable[[str], None] =
     results = load(store_path)
     written = write_tables(results, out / "tables")
     say(f"{len(results.runs)} of {results.planned} runs, {len(written)} tables")
-    drawn = []
-    for plate in plates(results):
-        drawn.append((plate, svg := plate.svg()))
-        written += [
-            _write(out / "figures" / f"{plate.name}.svg", svg),
-            _write(out / "figures" / f"{plate.name}.png", plate.png()),
-        ]
+    (out / "figures").mkdir(exist_ok=True)
+    found = plates(results)
+    for plate in found:
+        written += plate.save(out / "figures")
         say(plate.title)
     if html:
-        write_page(out / "index.html", results, drawn)
+        write_page(out / "index.html", results, [(plate, plate.svg()) for plate in found])
         written.append(out / "index.html")
     return written
 

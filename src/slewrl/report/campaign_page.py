@@ -20,6 +20,7 @@ from slewrl.report.figures import DARK, LIGHT
 from slewrl.report.methods import NOTES, UNLIMITED, backbone, in_order, label
 from slewrl.report.page import STYLE, badge, figure_card, variables
 from slewrl.report.plates import Plate, best, configurations
+from slewrl.report.sensitivity import sweeps
 from slewrl.report.tables import amount, contends, count, percent, plus_minus, share
 
 TEMPLATE = Template(Path(__file__).with_name("campaign_page.html").read_text(encoding="utf-8"))
@@ -64,11 +65,18 @@ def headlines(results: Results) -> list[str]:
         ours = next((r for r in panel if r.cell.method == "ddsrad" and r is not first), None)
         line += f" of {len(panel)} methods" if len(panel) > 1 else " (the only method so far)"
         lines.append(line + (f"; DD-SRad {plus_minus(ours.score, amount)}." if ours else "."))
+    for (task, agent), sweep in sweeps(results).items():
+        for limits, by_lambda in sweep.items():
+            value, top = max(by_lambda.items(), key=lambda pair: pair[1].score.mean)
+            returned = plus_minus(top.score, amount)
+            lines.append(
+                f"{task}, {limits} limits, {backbone(agent)}: λ = {value:g} is best of {len(by_lambda)}, {returned}."
+            )
     return lines
 
 
 def _named(result: Result) -> str:
-    return f"{label(result.cell.method)} has the highest return, {plus_minus(result.score, amount)}"
+    return f"{label(result.cell.method)} has the highest mean return, {plus_minus(result.score, amount)}"
 
 
 def _lead(results: Results) -> str:

@@ -153,12 +153,15 @@ def increment_densities(runs: Sequence[RunResult], joints: Sequence[str], ground
 
 def as_svg(draw: Callable[[Ground], Figure], ground: Ground) -> bytes:
     """Draw for a ground and save: letters as paths, nothing behind them, the same bytes every time."""
-    return _saved(draw, ground, format="svg", transparent=True, metadata={"Date": None})
+    return _saved(draw, ground, {"format": "svg", "transparent": True, "metadata": {"Date": None}})[0]
 
 
-def as_png(draw: Callable[[Ground], Figure]) -> bytes:
-    """Draw on white, for slides and papers."""
-    return _saved(draw, LIGHT, format="png", dpi=200, facecolor=LIGHT.card)
+def for_print(draw: Callable[[Ground], Figure]) -> tuple[bytes, bytes]:
+    """Draw on white, for slides and papers: as PNG and as PDF."""
+    png: dict[str, Any] = {"format": "png", "dpi": 200, "facecolor": LIGHT.card}
+    pdf: dict[str, Any] = {"format": "pdf", "dpi": 300, "metadata": {"CreationDate": None}}
+    first, second = _saved(draw, LIGHT, png, pdf)
+    return first, second
 
 
 def as_two_faced_svg(draw: Callable[[Ground], Figure], palette: Iterable[str] = ()) -> bytes:
@@ -190,16 +193,19 @@ def _small(svg: str) -> str:
     return re.sub(r"\s+", " ", svg).replace("> <", "><")
 
 
-def _saved(draw: Callable[[Ground], Figure], ground: Ground, **options: Any) -> bytes:
+def _saved(draw: Callable[[Ground], Figure], ground: Ground, *formats: dict[str, Any]) -> list[bytes]:
+    """A figure drawn once and saved once for each set of ``savefig``'s options."""
     quiet = {key: ground.quiet for key in ("xtick.color", "ytick.color", "axes.labelcolor")}
     lines = {"axes.edgecolor": ground.line, "grid.color": ground.line, "grid.linewidth": 0.6, "axes.axisbelow": True}
     spines = {"axes.spines.top": False, "axes.spines.right": False}
-    fixed = {"svg.hashsalt": "slewrl", "svg.fonttype": "path"}
+    fixed = {"svg.hashsalt": "slewrl", "svg.fonttype": "path", "pdf.fonttype": 42}  # 42: letters journals accept
     style: Any = {"text.color": ground.text, "axes.facecolor": "none", **quiet, **lines, **spines, **fixed}
-    file = io.BytesIO()
+    files = [io.BytesIO() for _ in formats]
     with matplotlib.rc_context(style):
-        draw(ground).savefig(file, **options)
-    return file.getvalue()
+        figure = draw(ground)
+        for file, options in zip(files, formats, strict=True):
+            figure.savefig(file, **options)
+    return [file.getvalue() for file in files]
 
 
 def legible(name: str, ground: Ground, contrast: float = 3.0) -> str:

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from slewrl.report import curves, density, intervals, radar, scatter, sensitivity
 from slewrl.report.data import Result, Results
-from slewrl.report.figures import Ground, as_png, as_two_faced_svg
+from slewrl.report.figures import Ground, as_two_faced_svg, for_print
 from slewrl.report.methods import backbone, in_order, label
 from slewrl.report.multiples import REFERENCE
 from slewrl.report.tables import amount, contends, count, plus_minus, share
@@ -32,9 +33,12 @@ class Plate:
         """For a page: light and dark in one."""
         return as_two_faced_svg(self.draw, PALETTE)
 
-    def png(self) -> bytes:
-        """For a slide."""
-        return as_png(self.draw)
+    def save(self, folder: Path) -> list[Path]:
+        """For slides and papers; returns the files."""
+        paths = [folder / f"{self.name}.{suffix}" for suffix in ("png", "pdf")]
+        for path, data in zip(paths, for_print(self.draw), strict=True):
+            path.write_bytes(data)
+        return paths
 
 
 def plates(results: Results) -> list[Plate]:
@@ -86,14 +90,15 @@ def _of_configuration(panel: list[Result], where: str, name: str) -> Iterator[Pl
         "it is a command that changes more.",
         partial(radar.radars, panel),
     )
-    x, y = scatter.pair_of(first)
-    yield Plate(
-        f"reachable-{name}",
-        f"Where two joints went: {where}",
-        f"Executed increments of {x} and {y} over their limits, from the final evaluations. The square is what the "
-        "limits allow: a method that leaves its corners or edges empty cannot, or would not, go there.",
-        partial(scatter.increments, panel),
-    )
+    if len(first.joints) > 1:
+        x, y = scatter.pair_of(first)
+        yield Plate(
+            f"reachable-{name}",
+            f"Where two joints went: {where}",
+            f"Executed increments of {x} and {y} over their limits, from the final evaluations. The square is what the "
+            "limits allow: a method that leaves its corners or edges empty cannot, or would not, go there.",
+            partial(scatter.increments, panel),
+        )
     edge = max(panel, key=at_the_edge)
     yield Plate(
         f"density-{name}",
@@ -115,25 +120,35 @@ def at_the_edge(result: Result) -> float:
 
 
 def _of_backbone(panel: list[Result], limits: str, agent: str) -> Iterator[Plate]:
-    panel = [r for r in panel if sensitivity.weight(r) is None]
-    if len(panel) < 2:
+    panel, left_out = complete([r for r in panel if sensitivity.weight(r) is None])
+    if len({r.cell.method for r in panel}) < 2:
         return
     tasks = len({r.cell.task for r in panel})
+    rest = f" Left out, for they were not run on every task: {', '.join(map(label, left_out))}." if left_out else ""
     where, over = f"{backbone(agent)}, {limits} limits", "one task" if tasks == 1 else f"{tasks} tasks"
     yield Plate(
         f"iqm-{limits}-{agent}",
         f"All together: {where}",
         f"Interquartile mean over {over} and all seeds, with 95 % bootstrap intervals over the seeds. Methods whose "
-        "intervals overlap much are not told apart; with few seeds the intervals are too narrow as it is.",
+        f"intervals overlap much are not told apart; with few seeds the intervals are too narrow as it is.{rest}",
         partial(intervals.interquartile_means, panel),
     )
     yield Plate(
         f"profile-{limits}-{agent}",
         f"How many runs get how far: {where}",
         f"The share of runs above each score, {over}. A curve above the dashed one everywhere is better than DD-SRad "
-        "in every part of its runs; a long tail to the right is one lucky seed.",
+        f"in every part of its runs; a long tail to the right is one lucky seed.{rest}",
         partial(intervals.profiles, panel),
     )
+
+
+def complete(panel: Sequence[Result]) -> tuple[list[Result], list[str]]:
+    """Results of the methods that were run on every task, and the other methods: their means would be of other tasks."""
+    tasks = {(r.cell.task, r.cell.steps) for r in panel}
+    run_on: dict[str, set[tuple[str, int]]] = {}
+    for r in panel:
+        run_on.setdefault(r.cell.method, set()).add((r.cell.task, r.cell.steps))
+    return [r for r in panel if run_on[r.cell.method] == tasks], [m for m in run_on if run_on[m] != tasks]
 
 
 def _comparisons(results: Results) -> Iterator[Plate]:
