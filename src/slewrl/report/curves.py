@@ -13,7 +13,7 @@ from slewrl.report.methods import backbone
 from slewrl.report.multiples import axes_are, dashed, panels, reference
 from slewrl.report.tables import amount, plus_minus
 
-POINTS = 60
+POINTS = 40
 """Of a curve: more cannot be seen, and make the page larger."""
 LIMITS = {"wide": "#1F77B4", "tight": "#D62728"}
 """The paper's colours where wide is compared with tight."""

@@ -143,7 +143,7 @@ def _of_backbone(panel: list[Result], limits: str, agent: str) -> Iterator[Plate
 
 
 def complete(panel: Sequence[Result]) -> tuple[list[Result], list[str]]:
-    """Results of the methods that were run on every task, and the other methods: their means would be of other tasks."""
+    """Results of the methods that were run on every task, and the other methods, whose means are not of the same."""
     tasks = {(r.cell.task, r.cell.steps) for r in panel}
     run_on: dict[str, set[tuple[str, int]]] = {}
     for r in panel:
