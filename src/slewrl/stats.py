@@ -38,7 +38,7 @@ def stratified_bootstrap(
 
     Each resample draws every task's runs anew with replacement, independently of the other tasks and as many as there
     were: it says how much another set of seeds would change the statistic, not how much other tasks would. With few
-    runs it is too narrow: 95 % intervals of a mean cover it about 84 % of the time with 5 runs, 90 % with 10.
+    runs it is too narrow: of 95 % intervals of a Gaussian's mean, about 83 % hold it with 5 runs, 93 % with 20.
 
     Args:
         scores: What to resample.
@@ -76,20 +76,19 @@ def probability_of_improvement_interval(
 def performance_profile(scores: Scores, thresholds: NDArray[np.floating]) -> NDArray[np.float64]:
     """Share of runs with a score > tau, averaged over tasks, for each tau of thresholds (k,); shape (k,)."""
     taus = _numbers(thresholds, "thresholds")
-    shares = [(task[:, None] > taus).mean(0) for task in _tasks(scores)]
-    return np.mean(shares, axis=0, dtype=np.float64)
+    shares: NDArray[np.float64] = np.mean([(task[:, None] > taus).mean(0) for task in _tasks(scores)], axis=0)
+    return shares
 
 
 def _improvement(left: Tasks, right: Tasks) -> float:
-    # sign is -1, 0 or 1, so (1 + its mean) / 2 counts a tie as half a win.
-    wins = [0.5 + 0.5 * float(np.sign(x[:, None] - y).mean()) for x, y in zip(left, right, strict=True)]
+    wins = [float(np.mean((x[:, None] > y) + 0.5 * (x[:, None] == y))) for x, y in zip(left, right, strict=True)]
     return sum(wins) / len(wins)
 
 
 def _matched(x: Scores, y: Scores) -> tuple[Tasks, Tasks]:
     left, right = _tasks(x, "x"), _tasks(y, "y")
     if len(left) != len(right):
-        raise ValueError(f"x has {len(left)} tasks and y has {len(right)}, expected the same tasks in the same order")
+        raise ValueError(f"x and y have {len(left)} and {len(right)} tasks, expected the same tasks in the same order")
     return left, right
 
 
