@@ -29,6 +29,7 @@ Where to start:
   slewrl evaluate runs/NAME                              what a trained policy comes to
   slewrl play runs/NAME --video out.mp4                  see it move
   slewrl campaign run mini                               many runs as one; slewrl campaign list for the paper's
+  slewrl report runs/mini --html                         tables, figures and a page from a campaign's runs
   slewrl limits H1:paper --out h1.yaml                   the same for a built-in set of limits
   slewrl --version
 
@@ -256,6 +257,31 @@ class Demo:
         return int(demo.run(self.out, self.cases, self.steps) > 0)
 
 
+@dataclass(frozen=True)
+class Report:
+    """Turn a campaign's finished runs into tables, figures and one page: the paper's layout, and its claims.
+
+    slewrl report campaigns/first --html
+    """
+
+    campaign: tyro.conf.Positional[Path]
+    """The folder of a campaign, finished or not, or a collected copy of one such as results/first."""
+    out: Path | None = None
+    """Folder for tables/, figures/ and index.html (default: report/ in the campaign's folder)."""
+    html: bool = False
+    """Write the page, too: one file, to be opened anywhere."""
+
+    def run(self) -> int:
+        """Write the report and say where it is."""
+        from slewrl.report.build import report
+
+        console, out = Console(), self.out or self.campaign / "report"
+        written = report(self.campaign, out, self.html, lambda line: console.print(f"  {line}", highlight=False))
+        start = out / ("index.html" if self.html else "tables/results.md")
+        console.print(f"wrote {len(written)} files to [bold]{out}[/]; start with [bold]{start}[/]")
+        return 0
+
+
 def _value(text: str) -> Any:
     """A number, a list or true/false as JSON has them; anything else is a word."""
     try:
@@ -300,11 +326,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(__version__)
         raise SystemExit(0)
-    command: Limits | Train | Evaluate | Play | CampaignCommand | Demo = tyro.cli(
-        Limits | Train | Evaluate | Play | Annotated[CampaignCommand, tyro.conf.subcommand("campaign")] | Demo,
-        prog="slewrl",
-        description=HELP,
-    )
+    commands = Limits | Train | Evaluate | Play | Annotated[CampaignCommand, tyro.conf.subcommand("campaign")]
+    command: Any = tyro.cli(commands | Report | Demo, prog="slewrl", description=HELP)  # type: ignore[arg-type]
     try:
         raise SystemExit(command.run())
     except KeyboardInterrupt:

@@ -1,21 +1,50 @@
-"""What a campaign's runs came to, read from their CSV files: the one thing every table and figure is made of."""
+"""What a campaign's runs came to, read from their CSV files: the one thing every table and figure is made of.
+
+Files are read when a figure asks for them, and once: a table of a thousand runs opens no file it does not need.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slewrl.campaign.store import Store, last_row, state_of
 from slewrl.runs import RunSpec
+from slewrl.stats import mean_std
 
-Columns = Mapping[str, NDArray[np.float64]]
-"""Name of a column -> its values, one a row."""
-Cell = tuple[str, str, str, str]
-"""Task, limits, agent, method."""
+Array = NDArray[np.float64]
+
+
+class Columns(dict[str, Array]):
+    """A CSV file of numbers: name of a column -> its values, one a row. At least one row.
+
+    Args:
+        path: the file.
+        values: its columns.
+    """
+
+    def __init__(self, path: Path, values: dict[str, Array]) -> None:
+        super().__init__(values)
+        self.path = path
+
+    def __missing__(self, name: str) -> Array:
+        raise ValueError(f"{self.path} has no column {name!r}; it has: {', '.join(self)}")
+
+
+class Cell(NamedTuple):
+    """Where a run belongs; runs of one cell differ in their seed alone, so another budget is another cell."""
+
+    task: str
+    limits: str
+    agent: str
+    method: str
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -40,18 +69,13 @@ class Run:
 
     @property
     def cell(self) -> Cell:
-        """Where it belongs in a table; runs of one cell differ in their seed alone."""
-        return self.spec.task, Path(self.spec.limits).stem, self.spec.agent, self.method
+        """Where it belongs in a table."""
+        return Cell(self.spec.task, Path(self.spec.limits).stem, self.spec.agent, self.method, self.spec.steps)
 
     @cached_property
     def evaluations(self) -> Columns:
         """eval.csv: a row for each evaluation during training."""
         return read_columns(self.path / "eval.csv")
-
-    @cached_property
-    def training(self) -> Columns:
-        """train.csv: a row each 1 000 steps."""
-        return read_columns(self.path / "train.csv")
 
     @cached_property
     def episodes(self) -> Columns:
@@ -68,39 +92,56 @@ class Run:
         """evaluation/increments.csv: some executed increments over their limits, a column for each joint."""
         return read_columns(self.path / "evaluation" / "increments.csv")
 
-    @property
+    @cached_property
     def joints(self) -> tuple[str, ...]:
         """Names, in the order of the action."""
-        return tuple(self.increments)
+        with open(self.path / "evaluation" / "increments.csv", encoding="utf-8") as file:
+            return tuple(file.readline().strip().split(","))
 
     @cached_property
-    def utilisation(self) -> NDArray[np.float64]:
+    def joint_utilisation(self) -> Array:
         """Of each joint at the last evaluation, (d,)."""
-        last = [self.evaluations[f"utilisation_{i}"][-1] for i in range(len(self.joints))]
-        return np.array(last)
+        return np.array([self.evaluations[f"utilisation_{i}"][-1] for i in range(len(self.joints))])
 
     @property
     def final_return(self) -> float:
-        """Mean return of the last evaluation."""
-        return float(self.evaluations["return_mean"][-1])
+        """Mean return of the final evaluation, which has more episodes than the last one of the training."""
+        return float(self.episodes["return"].mean())
+
+    @property
+    def final_utilisation(self) -> float:
+        """Utilisation in the final evaluation, its episodes weighted by their lengths."""
+        return float(np.average(self.episodes["utilisation"], weights=self.episodes["length"]))
 
     @property
     def actions_checked(self) -> int:
         """Joint actions compared with their limits in exact arithmetic: in training and in every evaluation."""
         evaluated = self.evaluations["length_mean"].sum() * self.spec.evaluate_episodes + self.episodes["length"].sum()
-        return int(self.training["step"][-1] + evaluated) * len(self.joints)
+        return round(self._trained("step") + evaluated) * len(self.joints)
 
     @property
     def violations(self) -> int:
         """How many of them broke a limit."""
         found = self.evaluations["violations"].sum() + self.episodes["violations"].sum()
-        return int(self.training["violations"][-1] + found)
+        return int(self._trained("violations") + found)
+
+    def _trained(self, name: str) -> float:
+        """What the last row of train.csv says; the file grows with every thousand steps, so only its end is read."""
+        path = self.path / "train.csv"
+        row = last_row(path)
+        if name not in row:
+            raise ValueError(f"{path} has no row with {name!r}, expected one for each 1 000 steps")
+        return float(row[name])
+
+    @property
+    def rate(self) -> float:
+        """Training steps per second of CPU time, all updates and evaluations in; nan if nobody took the time."""
+        return float(last_row(self.path / "timing.csv").get("steps_per_cpu_second", "nan"))
 
     @property
     def cpu_hours(self) -> float:
-        """CPU time of the training."""
-        rate = read_columns(self.path / "timing.csv")["steps_per_cpu_second"][-1]
-        return float(self.spec.steps / rate / 3600)
+        """CPU time of the training; nan if nobody took it."""
+        return self.spec.steps / self.rate / 3600
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
@@ -110,22 +151,148 @@ class Run:
         return found
 
 
-def read_columns(path: Path) -> dict[str, NDArray[np.float64]]:
-    """A CSV file of numbers, by column."""
-    with open(path, encoding="utf-8") as file:
-        names = file.readline().strip().split(",")
-        try:
-            rows = np.loadtxt(file, delimiter=",", ndmin=2)
-        except ValueError as error:
-            raise ValueError(f"{path} is not a table of numbers: {error}") from error
-    if rows.size and rows.shape[1] != len(names):
-        raise ValueError(f"{path} has rows of {rows.shape[1]} entries under {len(names)} names")
-    return dict(zip(names, rows.T if rows.size else np.empty((len(names), 0)), strict=True))
+class Score(NamedTuple):
+    """Mean and standard deviation over seeds; one seed has no deviation (nan)."""
+
+    mean: float
+    std: float
+
+    @property
+    def cv(self) -> float:
+        """100 std / |mean|: the paper's CV, in percent."""
+        return 100 * self.std / abs(self.mean) if self.mean else math.nan
 
 
-def by_cell(runs: Iterable[Run]) -> dict[Cell, list[Run]]:
-    """Runs that differ in their seed alone, together; in order of appearance."""
+@dataclass(frozen=True)
+class Result:
+    """The runs of one cell, a seed each."""
+
+    cell: Cell
+    runs: tuple[Run, ...]
+
+    @property
+    def layer(self) -> str:
+        """The name of the action layer, which decides colour and place."""
+        return self.runs[0].spec.layer
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names, in the order of the action."""
+        return self.runs[0].joints
+
+    @cached_property
+    def returns(self) -> Array:
+        """Of the final evaluation, one for each seed."""
+        return np.array([run.final_return for run in self.runs])
+
+    @cached_property
+    def utilisations(self) -> Array:
+        """Of the final evaluation, one for each seed: the ratio of sums."""
+        return np.array([run.final_utilisation for run in self.runs])
+
+    @cached_property
+    def joint_utilisation(self) -> Array:
+        """Mean over the seeds for each joint, (d,)."""
+        return np.mean([run.joint_utilisation for run in self.runs], axis=0)
+
+    @cached_property
+    def score(self) -> Score:
+        """Of the return."""
+        return score(self.returns)
+
+    @cached_property
+    def utilisation(self) -> Score:
+        """Of the share of the limits used."""
+        return score(self.utilisations)
+
+    @cached_property
+    def violations(self) -> int:
+        """Joint actions that broke a limit, over all runs."""
+        return sum(run.violations for run in self.runs)
+
+    def curve(self) -> tuple[Array, Array]:
+        """Steps (n,) and mean return at each evaluation by seed, (seeds, n); as far as all seeds have got."""
+        tables = [run.evaluations for run in self.runs]
+        n = min(len(table["step"]) for table in tables)
+        return tables[0]["step"][:n], np.array([table["return_mean"][:n] for table in tables])
+
+
+class Results:
+    """Everything a report is about.
+
+    Args:
+        name: of the campaign.
+        about: what it is for, in a line.
+        results: one for each cell.
+        planned: how many runs the campaign has, finished or not.
+    """
+
+    def __init__(self, name: str, about: str, results: Iterable[Result], planned: int) -> None:
+        self.name, self.about, self.planned = name, about, planned
+        self.by_cell = {result.cell: result for result in results}
+
+    def __iter__(self) -> Iterator[Result]:
+        """Cell by cell."""
+        return iter(self.by_cell.values())
+
+    def __len__(self) -> int:
+        """How many cells there are."""
+        return len(self.by_cell)
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """All finished runs."""
+        return tuple(run for result in self for run in result.runs)
+
+    def where(self, **cell: Any) -> list[Result]:
+        """Those whose cell has these values, such as ``where(task="Ant-v5", method="ddsrad")``."""
+        return [r for r in self if all(getattr(r.cell, name) == value for name, value in cell.items())]
+
+    def get(self, task: str, limits: str, agent: str, method: str) -> Result | None:
+        """That of one cell, at the largest budget there is; None if it was not run."""
+        found = self.where(task=task, limits=limits, agent=agent, method=method)
+        return max(found, key=lambda result: result.cell.steps, default=None)
+
+
+def score(values: Array) -> Score:
+    """Mean and deviation of one number per seed."""
+    mean, std = mean_std(values)
+    return Score(mean, std if len(values) > 1 else math.nan)
+
+
+def load(path: Path) -> Results:
+    """The finished runs of the campaign in ``path``."""
+    store = Store(path)
+    campaign = store.campaign()
+    runs = [
+        Run(store.folder(key).path, spec)
+        for key, spec in campaign.by_key.items()
+        if state_of(store.folder(key)) == "done"
+    ]
+    if not runs:
+        raise ValueError(f"{path} has no finished run of {len(campaign.by_key)}, expected at least one to report on")
     cells: dict[Cell, list[Run]] = {}
     for run in runs:
         cells.setdefault(run.cell, []).append(run)
-    return cells
+    results = [Result(cell, tuple(found)) for cell, found in cells.items()]
+    return Results(campaign.name, campaign.about, results, len(campaign.by_key))
+
+
+def read_columns(path: Path) -> Columns:
+    """A CSV file of numbers, by column; refuses one that was not written to its end."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing: a finished run has it")
+    text = path.read_text(encoding="utf-8")
+    names, _, body = text.partition("\n")
+    if not body:
+        raise ValueError(f"{path} has no rows, expected at least one under its names")
+    if not body.endswith("\n"):
+        raise ValueError(f"{path} ends in the middle of a row ({body.splitlines()[-1][:40]!r}): it is half-written")
+    try:
+        rows = np.loadtxt(body.splitlines(), delimiter=",", ndmin=2)
+    except ValueError as error:
+        raise ValueError(f"{path} is not a table of numbers: {error}") from error
+    header = names.strip().split(",")
+    if rows.shape[1] != len(header):
+        raise ValueError(f"{path} has rows of {rows.shape[1]} entries under {len(header)} names")
+    return Columns(path, dict(zip(header, rows.T, strict=True)))

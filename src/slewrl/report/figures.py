@@ -1,8 +1,11 @@
 """Figures of training runs for a page with a light and a dark face; each is drawn once for either."""
 
+import dataclasses
 import io
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import matplotlib
@@ -84,7 +87,7 @@ DARK = Ground("#101317", "#1a1e24", "#e4e8ee", "#9aa4b0", "#363d47", "#17693f", 
 
 def learning_curves(runs: Sequence[RunResult], ground: Ground) -> Figure:
     """Mean return of the evaluations during training, each curve named at its end."""
-    figure = _figure(3.2)
+    figure = canvas(3.2)
     axis = figure.subplots()
     for run, style in zip(runs, _styles(runs, ground), strict=True):
         axis.plot(run.steps, run.returns, marker="o", markersize=3.5, **style)
@@ -104,7 +107,7 @@ def learning_curves(runs: Sequence[RunResult], ground: Ground) -> Figure:
 def utilisation_bars(runs: Sequence[RunResult], joints: Sequence[str], ground: Ground) -> Figure:
     """Mean |increment| / delta of each joint, a bar for each run."""
     pitch = len(runs) + 0.9
-    figure = _figure(0.8 + 0.34 * pitch * len(joints))
+    figure = canvas(0.8 + 0.34 * pitch * len(joints))
     axis = figure.subplots()
     for i, run in enumerate(runs):
         places = pitch * np.arange(len(joints)) + i
@@ -124,7 +127,7 @@ def utilisation_bars(runs: Sequence[RunResult], joints: Sequence[str], ground: G
 
 def increment_densities(runs: Sequence[RunResult], joints: Sequence[str], ground: Ground) -> Figure:
     """How the increments of each joint spread over what its limit allows, a panel for each joint."""
-    figure = _figure(1.0 + 1.3 * len(joints))
+    figure = canvas(1.0 + 1.3 * len(joints))
     axes = figure.subplots(len(joints), 1, sharex=True, squeeze=False)[:, 0]
     reach = max(1.0, *(float(np.abs(run.increments).max()) for run in runs))  # a layer that is not hard goes past 1
     edges = np.linspace(-reach, reach, BINS + 1)
@@ -150,27 +153,69 @@ def increment_densities(runs: Sequence[RunResult], joints: Sequence[str], ground
 
 def as_svg(draw: Callable[[Ground], Figure], ground: Ground) -> bytes:
     """Draw for a ground and save: letters as paths, nothing behind them, the same bytes every time."""
+    return _saved(draw, ground, {"format": "svg", "transparent": True, "metadata": {"Date": None}})[0]
+
+
+def for_print(draw: Callable[[Ground], Figure]) -> tuple[bytes, bytes]:
+    """Draw on white, for slides and papers: as PNG and as PDF."""
+    png: dict[str, Any] = {"format": "png", "dpi": 200, "facecolor": LIGHT.card}
+    pdf: dict[str, Any] = {"format": "pdf", "dpi": 300, "metadata": {"CreationDate": None}}
+    first, second = _saved(draw, LIGHT, png, pdf)
+    return first, second
+
+
+def as_two_faced_svg(draw: Callable[[Ground], Figure], palette: Iterable[str] = ()) -> bytes:
+    """As ``as_svg``, but one file for both grounds: half the size of two figures, and half the time.
+
+    Every colour becomes a variable of the figure's style sheet, whose value is up to the reader's colour scheme.
+    ``palette``: colours besides those of the layers that ``draw`` asks ``legible`` for.
+    """
+    svg = as_svg(draw, LIGHT).decode()
+    pairs = {getattr(LIGHT, field.name): getattr(DARK, field.name) for field in dataclasses.fields(Ground)}
+    for name, contrast in product((*COLOURS, "", *palette), (3.0, 4.5)):
+        pairs.setdefault(legible(name, LIGHT, contrast), legible(name, DARK, contrast))
+    used = [light for light in pairs if light in svg]
+    for i, light in enumerate(used):
+        svg = svg.replace(light, f"var(--c{i})")
+    light_face, dark_face = (
+        "".join(f"--c{i}:{c};" for i, c in enumerate(face)) for face in (used, map(pairs.get, used))
+    )
+    rules = f"svg{{{light_face}}}@media(prefers-color-scheme:dark){{svg{{{dark_face}}}}}"
+    return _small(svg).replace("<defs>", f"<style>{rules}</style><defs>", 1).encode()
+
+
+def _small(svg: str) -> str:
+    """Half as many bytes for the same picture: a page with forty figures must stay a page."""
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<path d="[^"]*" style="fill: none"/>', "", svg)  # the ground of an axis, which has no colour
+    # A tenth of a point is finer than a phone's pixel.
+    svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d)\d+", r"\1", path[0]), svg)
+    return re.sub(r"\s+", " ", svg).replace("> <", "><")
+
+
+def _saved(draw: Callable[[Ground], Figure], ground: Ground, *formats: dict[str, Any]) -> list[bytes]:
+    """A figure drawn once and saved once for each set of ``savefig``'s options."""
     quiet = {key: ground.quiet for key in ("xtick.color", "ytick.color", "axes.labelcolor")}
     lines = {"axes.edgecolor": ground.line, "grid.color": ground.line, "grid.linewidth": 0.6, "axes.axisbelow": True}
     spines = {"axes.spines.top": False, "axes.spines.right": False}
-    style: Any = {
-        "text.color": ground.text,
-        **quiet,
-        **lines,
-        **spines,
-        "svg.hashsalt": "slewrl",
-        "svg.fonttype": "path",
-    }
-    file = io.BytesIO()
+    fixed = {"svg.hashsalt": "slewrl", "svg.fonttype": "path", "pdf.fonttype": 42}  # 42: letters journals accept
+    style: Any = {"text.color": ground.text, "axes.facecolor": "none", **quiet, **lines, **spines, **fixed}
+    files = [io.BytesIO() for _ in formats]
     with matplotlib.rc_context(style):
-        draw(ground).savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    return file.getvalue()
+        figure = draw(ground)
+        for file, options in zip(files, formats, strict=True):
+            figure.savefig(file, **options)
+    return [file.getvalue() for file in files]
 
 
 def legible(name: str, ground: Ground, contrast: float = 3.0) -> str:
-    """A layer's colour, darkened or lightened until its WCAG contrast with the ground suffices (words need 4.5)."""
+    """A layer's colour, darkened or lightened until its WCAG contrast with the ground suffices (words need 4.5).
+
+    ``name`` may be a colour, too: "#1f77b4".
+    """
     behind = _luminance(np.array(to_rgb(ground.card)))
-    colour, end = np.array(to_rgb(COLOURS.get(name, "#777777"))), float(behind < 0.5)
+    own = name if name.startswith("#") else COLOURS.get(name, "#777777")
+    colour, end = np.array(to_rgb(own)), float(behind < 0.5)
     for share in np.linspace(0, 1, 51):
         mixed = (1 - share) * colour + share * end
         dim, bright = sorted((behind, _luminance(mixed)))
@@ -184,7 +229,8 @@ def _luminance(colour: NDArray[np.float64]) -> float:
     return float(linear @ np.array([0.2126, 0.7152, 0.0722]))
 
 
-def _figure(height: float) -> Figure:
+def canvas(height: float) -> Figure:
+    """An empty figure of the common width; ``height`` in inches."""
     return Figure(figsize=(WIDTH, height), layout="constrained")
 
 

@@ -24,6 +24,8 @@ from slewrl.report.figures import (
 )
 
 TEMPLATE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
+STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+"""What all our pages look like."""
 Extra = tuple[str, str, Figure]
 """A figure of the caller's own: title, caption and what to show, on white in either scheme."""
 
@@ -82,8 +84,9 @@ def render(demo: Demo, extras: Sequence[Extra] = ()) -> str:
     return TEMPLATE.substitute(
         title=escape(f"{names} on {demo.task}"),
         lead=escape(lead),
-        light=_variables(LIGHT),
-        dark=_variables(DARK),
+        light=variables(LIGHT),
+        dark=variables(DARK),
+        style=STYLE,
         badge=_badge(demo.runs),
         table=_table(demo),
         figures="\n".join([*_run_figures(demo), *(_extra(*extra) for extra in extras)]),
@@ -94,11 +97,15 @@ def render(demo: Demo, extras: Sequence[Extra] = ()) -> str:
 def _badge(runs: Sequence[RunResult]) -> str:
     broken, checked = sum(run.violations for run in runs), sum(run.actions_checked for run in runs)
     each = "; ".join(f"{run.label} {run.violations:,} of {run.actions_checked:,}" for run in runs)
+    return badge(broken, checked, f"One action is one joint at one control step, in training or evaluation: {each}.")
+
+
+def badge(broken: int, checked: int, words: str) -> str:
+    """How many joint actions broke a limit, of how many, as a page's first words: green, or red."""
     return (
         f'<div class="badge {"bad" if broken else "good"}"><strong><span aria-hidden="true">{"✗" if broken else "✓"}'
         f"</span> {broken:,} of {checked:,} actions broke a limit, checked in exact arithmetic</strong>"
-        f"<p>One action is one joint at one control step, in training or evaluation: {escape(each)}.</p>"
-        "</div>"
+        f"<p>{escape(words)}</p></div>"
     )
 
 
@@ -154,21 +161,22 @@ def _run_figures(demo: Demo) -> list[str]:
 
 
 def _drawn(title: str, caption: str, draw: Callable[[Ground], Figure], alt: str) -> str:
-    light, dark = (_data_uri(as_svg(draw, ground), "svg+xml") for ground in (LIGHT, DARK))
+    light, dark = (data_uri(as_svg(draw, ground), "svg+xml") for ground in (LIGHT, DARK))
     source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-    return _figure("", title, caption, f'<picture>{source}<img src="{light}" alt="{escape(alt)}"></picture>')
+    return figure_card("", title, caption, f'<picture>{source}<img src="{light}" alt="{escape(alt)}"></picture>')
 
 
 def _extra(title: str, caption: str, figure: Figure) -> str:
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=130, facecolor="white")
-    uri = _data_uri(file.getvalue(), "png")
-    return _figure(
+    uri = data_uri(file.getvalue(), "png")
+    return figure_card(
         "wide", title, caption, f'<div class="scroll" tabindex="0"><img src="{uri}" alt="{escape(title)}"></div>'
     )
 
 
-def _figure(kind: str, title: str, caption: str, image: str) -> str:
+def figure_card(kind: str, title: str, caption: str, image: str) -> str:
+    """A figure with its words; ``image`` is HTML, the rest plain text."""
     words = f'<figcaption class="caption">{escape(caption)}</figcaption>'
     return f'<figure class="{kind}"><h2>{escape(title)}</h2>{image}{words}</figure>'
 
@@ -183,11 +191,13 @@ def _provenance(demo: Demo) -> str:
     )
 
 
-def _data_uri(data: bytes, kind: str) -> str:
+def data_uri(data: bytes, kind: str) -> str:
+    """An image as an address that needs no other file; ``kind``: png or svg+xml."""
     return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def _variables(ground: Ground) -> str:
+def variables(ground: Ground) -> str:
+    """A ground's colours for a style sheet."""
     return " ".join(f"--{name}: {value};" for name, value in dataclasses.asdict(ground).items())
 
 

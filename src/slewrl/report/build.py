@@ -1,0 +1,59 @@
+"""A campaign's report: tables, figures and a page, written to a folder."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from slewrl.report import claims, compare
+from slewrl.report.campaign_page import write_page
+from slewrl.report.data import Results, load
+from slewrl.report.plates import plates
+from slewrl.report.tables import as_csv, latex, markdown, pipe_table, tables, tidy
+
+Rows = Sequence[dict[str, str | float | int]]
+
+
+def report(store_path: Path, out: Path, html: bool, say: Callable[[str], None] = lambda line: None) -> list[Path]:
+    """Report on the campaign in ``store_path``; returns what was written.
+
+    Args:
+        store_path: the campaign's folder, finished or not; only finished runs are reported.
+        out: folder for tables/, figures/ and index.html; made if there is none.
+        html: whether to write the page.
+        say: called with a line now and then, for figures take a second each.
+    """
+    results = load(store_path)
+    written = write_tables(results, out / "tables")
+    say(f"{len(results.runs)} of {results.planned} runs, {len(written)} tables")
+    (out / "figures").mkdir(exist_ok=True)
+    found = plates(results)
+    for plate in found:
+        written += plate.save(out / "figures")
+        say(plate.title)
+    if html:
+        write_page(out / "index.html", results, [(plate, plate.svg()) for plate in found])
+        written.append(out / "index.html")
+    return written
+
+
+def write_tables(results: Results, folder: Path) -> list[Path]:
+    """Results, claims and the comparison with the paper, each in the formats that suit it."""
+    found = tables(results)
+    texts = {
+        "results.md": "\n".join(map(markdown, found)),
+        "results.tex": "\n".join(map(latex, found)),
+        "results.csv": as_csv(tidy(results)),
+    }
+    others: dict[str, Rows] = {
+        "claims": claims.rows(claims.findings(results)),
+        "compare": compare.rows(compare.compare(results)),
+    }
+    for name, rows in others.items():
+        if rows:
+            texts |= {f"{name}.csv": as_csv(rows), f"{name}.md": pipe_table(rows)}
+    return [_write(folder / name, text.encode()) for name, text in texts.items()]
+
+
+def _write(path: Path, data: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path

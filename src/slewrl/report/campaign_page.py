@@ -1,0 +1,282 @@
+"""A campaign as one HTML page: tables to sort and filter, figures, claims, and where every number comes from."""
+
+import base64
+import hashlib
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from html import escape as _escape
+from pathlib import Path
+from string import Template
+from urllib.parse import quote
+
+import numpy as np
+
+from slewrl.report.claims import Finding, findings
+from slewrl.report.compare import Comparison, compare
+from slewrl.report.data import Result, Results, Run
+from slewrl.report.figures import DARK, LIGHT
+from slewrl.report.methods import NOTES, UNLIMITED, backbone, in_order, label
+from slewrl.report.page import STYLE, badge, figure_card, variables
+from slewrl.report.plates import Plate, best, configurations
+from slewrl.report.sensitivity import sweeps
+from slewrl.report.tables import amount, contends, count, percent, plus_minus, share
+
+TEMPLATE = Template(Path(__file__).with_name("campaign_page.html").read_text(encoding="utf-8"))
+SCRIPT = Path(__file__).with_name("campaign_page.js").read_text(encoding="utf-8")
+FILES = {"evaluations": "eval.csv", "training": "train.csv", "episodes": "evaluation/episodes.csv"}
+MARKS = {"holds": "holds", "does not hold": "fails", "not measured here": "open"}
+
+
+def write_page(path: Path, results: Results, drawn: Sequence[tuple[Plate, bytes]]) -> None:
+    """Write the page; ``drawn``: the figures, each with its SVG. Links to runs are relative to ``path``."""
+    path.write_text(render(results, drawn, path.parent), encoding="utf-8")
+
+
+def render(results: Results, drawn: Sequence[tuple[Plate, bytes]], folder: Path) -> str:
+    """The page's HTML, as seen from ``folder``."""
+    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    return TEMPLATE.substitute(
+        title=escape(f"{results.name}: {results.about}"),
+        lead=escape(_lead(results)),
+        light=variables(LIGHT),
+        dark=variables(DARK),
+        style=STYLE,
+        badge=_badge(results),
+        headline="".join(f"<li>{escape(line)}</li>" for line in headlines(results)),
+        results=_results(results),
+        figures="\n".join(_plate(plate, svg) for plate, svg in drawn),
+        claims=_claims(findings(results)),
+        comparison=_comparison(compare(results)),
+        runs=_runs(results, folder),
+        provenance=_provenance(results),
+        hash=f"sha256-{digest}",
+        script=SCRIPT,
+    )
+
+
+def headlines(results: Results) -> list[str]:
+    """Who came first on each task under each limits with each backbone, and where DD-SRad is."""
+    lines = []
+    for (task, limits, agent, steps), panel in configurations(results).items():
+        first = best(panel)
+        line = f"{task}, {limits} limits, {backbone(agent)}, {count(steps)} steps: {_named(first)}"
+        ours = next((r for r in panel if r.cell.method == "ddsrad" and r is not first), None)
+        line += f" of {len(panel)} methods" if len(panel) > 1 else " (the only method so far)"
+        lines.append(line + (f"; DD-SRad {plus_minus(ours.score, amount)}." if ours else "."))
+    for (task, agent), sweep in sweeps(results).items():
+        for limits, by_lambda in sweep.items():
+            value, top = max(by_lambda.items(), key=lambda pair: pair[1].score.mean)
+            returned = plus_minus(top.score, amount)
+            lines.append(
+                f"{task}, {limits} limits, {backbone(agent)}: λ = {value:g} is best of {len(by_lambda)}, {returned}."
+            )
+    return lines
+
+
+def _named(result: Result) -> str:
+    return f"{label(result.cell.method)} has the highest mean return, {plus_minus(result.score, amount)}"
+
+
+def _lead(results: Results) -> str:
+    tasks, agents = ({getattr(r.cell, name) for r in results} for name in ("task", "agent"))
+    seeds = len({run.spec.seed for run in results.runs})
+    budgets = sorted({r.cell.steps for r in results})
+    steps = " to ".join(count(n) for n in dict.fromkeys((budgets[0], budgets[-1])))
+    learners = " and ".join(sorted(backbone(agent) for agent in agents))
+    return (
+        f"{len(results.runs)} of {results.planned} runs are finished: {', '.join(sorted(tasks))} with {learners}, "
+        f"up to {seeds} seeds a method, {steps} steps each. "
+        "Returns are means of each final policy’s evaluation without exploration."
+    )
+
+
+def _badge(results: Results) -> str:
+    limited = [r for r in results if r.layer != UNLIMITED]
+    broken = sum(r.violations for r in limited)
+    checked = sum(run.actions_checked for r in limited for run in r.runs)
+    words = ["One action is one joint at one control step, in training or evaluation."]
+    if len(limited) < len(results):
+        words.append("Runs without a limit are not counted.")
+    words += [f"{label(r.cell.method)} on {r.cell.task}: {r.violations:,}." for r in limited if r.violations]
+    return badge(broken, checked, " ".join(words))
+
+
+def _plate(plate: Plate, svg: bytes) -> str:
+    image = f'<img src="{_address(svg)}" alt="{escape(f"{plate.title}. {plate.caption}")}">'
+    return figure_card("", plate.title, plate.caption, image)
+
+
+def _address(svg: bytes) -> str:
+    """A figure as an address. Base64 would be a third longer, and there may be forty figures."""
+    return "data:image/svg+xml," + quote(svg.replace(b'"', b"'"), safe=" !$'()*+,-./:;<=>?@[]_{|}~")
+
+
+def escape(text: str) -> str:
+    """Text for HTML, its thousands kept together."""
+    return re.sub(r"(?<=\d) (?=\d{3}\b)", "\u202f", _escape(text))
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def _results(results: Results) -> str:
+    rows = []
+    for r in in_order(list(results)):
+        mark = NOTES.get(r.layer, ("", ""))[0]
+        panel = [o for o in results if o.cell._replace(method="") == r.cell._replace(method="") and contends(o)]
+        where = f'<small class="narrow">{escape(f"{r.cell.task} {r.cell.limits} {backbone(r.cell.agent)}")}</small>'
+        first = len(panel) > 1 and contends(r) and r.score.mean == max(o.score.mean for o in panel)
+        rows.append(
+            _row(
+                f'<th scope="row">{escape(label(r.cell.method) + mark)}{where}</th>',
+                _number(plus_minus(r.score, amount), r.score.mean, "best" if first else ""),
+                _number(percent(r.score.cv), r.score.cv),
+                _number(plus_minus(r.utilisation, share), r.utilisation.mean),
+                _text(r.cell.task),
+                _text(r.cell.limits),
+                _text(backbone(r.cell.agent)),
+                _number(str(len(r.runs)), len(r.runs)),
+                _number(count(r.cell.steps), r.cell.steps),
+            )
+        )
+    # A phone shows two columns before one scrolls: the method, and what it came to.
+    heads = ("Method", "#Return ↑", "#CV, % ↓", "#Utilisation", "Task", "Limits", "Backbone", "#Seeds", "#Steps")
+    layers = {r.layer for r in results}
+    notes = [f"{mark} {text}" for layer, (mark, text) in NOTES.items() if layer in layers]
+    about = "Mean ± standard deviation over seeds; the best return of a method that kept every limit in bold."
+    return _table("Results", heads, rows, "ddsrad tight sac") + _caption(" ".join([about, *notes]))
+
+
+def _claims(found: Sequence[Finding]) -> str:
+    rows = [
+        _row(
+            f'<td class="verdict {MARKS[f.verdict]}">{f.verdict}<br><small>{escape(f.budget)}</small></td>',
+            f'<th scope="row" class="words">{escape(f.claim.says)}<br><small>{escape(f.claim.where)}</small></th>',
+            _words(f.said),
+            _words(f.claim.rule),
+            _text(f.claim.name),
+        )
+        for f in sorted(found, key=lambda f: f.verdict == "not measured here")
+    ]
+    heads = ("Verdict", "The paper says", "Measured here", "Holds if", "Name")
+    about = (
+        "A verdict is about the runs of this campaign at the budget it states. “Does not hold” at a smaller budget "
+        "than the paper’s says that the claim is not true that early, not that it is wrong."
+    )
+    return _table("The paper’s claims", heads, rows, "holds") + _caption(about)
+
+
+def _comparison(found: Sequence[Comparison]) -> str:
+    if not found:
+        return _caption("The paper’s tables have no number for what this campaign ran.")
+    rows = []
+    for c in found:
+        show = amount if c.metric == "return" else share
+        rows.append(
+            _row(
+                f'<th scope="row">{escape(label(c.result.cell.method))}</th>',
+                _text(c.result.cell.task),
+                _text(c.result.cell.limits),
+                _text(backbone(c.result.cell.agent)),
+                _text(c.metric),
+                _number(plus_minus(c.paper, show), c.paper.mean),
+                _number(show(c.ours.mean), c.ours.mean),
+                _number("–" if math.isnan(c.interval[0]) else " to ".join(map(show, c.interval)), c.interval[0]),
+                _text(c.budget),
+                _text(c.verdict),
+            )
+        )
+    heads = ("Method", "Task", "Limits", "Backbone", "Metric", "#Paper", "#Ours", "#95 % interval", "Budget", "Verdict")
+    about = (
+        "The paper’s mean ± standard deviation over 5 seeds beside ours with its bootstrap interval. Numbers at "
+        "another training budget cannot confirm or refute each other, and get no verdict."
+    )
+    return _table("Beside the paper’s tables", heads, rows, "return") + _caption(about)
+
+
+def _runs(results: Results, folder: Path) -> str:
+    rows = [_run(r, run, folder) for r in in_order(list(results)) for run in r.runs]
+    heads = (
+        "Method",
+        "Task",
+        "Limits",
+        "Backbone",
+        "#Seed",
+        "#Return",
+        "#Utilisation",
+        "#Violations",
+        "#Steps/s",
+        "Files",
+    )
+    return _table("Every run", heads, rows, "ddsrad") + _caption("Steps/s: training steps per second of CPU time.")
+
+
+def _run(result: Result, run: Run, folder: Path) -> str:
+    home = Path(os.path.relpath(run.path, folder)).as_posix()
+    links = " ".join(f'<a href="{escape(f"{home}/{file}")}">{name}</a>' for name, file in FILES.items())
+    return _row(
+        f'<th scope="row">{escape(label(result.cell.method))}</th>',
+        _text(result.cell.task),
+        _text(result.cell.limits),
+        _text(backbone(result.cell.agent)),
+        _number(str(run.spec.seed), run.spec.seed),
+        _number(amount(run.final_return), run.final_return),
+        _number(share(run.final_utilisation), run.final_utilisation),
+        _number(count(run.violations), run.violations),
+        _number("–" if math.isnan(run.rate) else f"{run.rate:.0f}", run.rate),
+        f"<td>{links}</td>",
+    )
+
+
+def _provenance(results: Results) -> str:
+    made = [run.provenance for run in results.runs]
+    names = list(dict.fromkeys(name for one in made for name in one))
+    facts = {name.capitalize(): ", ".join(sorted({str(one[name]) for one in made if name in one})) for name in names}
+    seeds = sorted({run.spec.seed for run in results.runs})
+    rates = [run.rate for run in results.runs if not math.isnan(run.rate)]
+    hours = sum(run.cpu_hours for run in results.runs if not math.isnan(run.rate))
+    facts["Seeds"] = ", ".join(map(str, seeds))
+    facts["Speed"] = f"{np.median(rates):.0f} training steps per second of CPU time, median" if rates else "not taken"
+    facts["CPU time"] = f"{hours:.1f} hours of training" if rates else "not taken"
+    return _list(facts)
+
+
+def _list(facts: Mapping[str, str]) -> str:
+    return "<dl>" + "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts.items()) + "</dl>"
+
+
+def _table(name: str, heads: Sequence[str], rows: Sequence[str], example: str) -> str:
+    """A table in a box of its own, which scrolls where the page must not; a head with # is of numbers."""
+    cells = "".join(
+        f'<th scope="col"{" class=number" if head.startswith("#") else ""}>{escape(head.removeprefix("#"))}</th>'
+        for head in heads
+    )
+    return (
+        f'<div class="box" tabindex="0" role="region" aria-label="{escape(name)}">'
+        f'<table class="sortable" data-example="{escape(example)}"><thead><tr>{cells}</tr></thead>\n'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _row(*cells: str) -> str:
+    return f"<tr>{''.join(cells)}</tr>\n"
+
+
+def _text(text: str) -> str:
+    return f"<td>{escape(text)}</td>"
+
+
+def _words(text: str) -> str:
+    return f'<td class="words">{escape(text)}</td>'
+
+
+def _number(text: str, value: float, kind: str = "") -> str:
+    """A number with its exact value to sort by; one that does not exist has none, and is sorted last."""
+    exact = "" if math.isnan(value) else repr(float(value))
+    return f'<td class="number{" " + kind if kind else ""}" data-value="{exact}">{escape(text)}</td>'
+
+
+def _caption(text: str) -> str:
+    return f'<p class="caption">{escape(text)}</p>'

@@ -1,0 +1,123 @@
+"""Our numbers beside the paper's, cell by cell.
+
+paper_values.csv holds every number of the paper's result tables as printed (Tables benchmark_main, benchmark_wide and
+sim_full of DD-SRad). A difference at another training budget says nothing about whether the paper's result holds, so
+it gets no verdict.
+"""
+
+import csv
+import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from slewrl.campaign.paper import METHODS, STEPS
+from slewrl.report.data import Result, Results, Score
+from slewrl.report.methods import LABELS, PAPER_MODE, backbone, in_order, label
+from slewrl.report.tables import count
+from slewrl.stats import stratified_bootstrap
+
+VALUES = Path(__file__).with_name("paper_values.csv")
+METRICS = {"return": "return", "utilization": "utilisation"}
+"""The paper's name of a metric -> ours."""
+SAMPLES = 1000
+Key = tuple[str, str, str, str, str]
+"""Limits, backbone, task, method and metric, as the paper spells them."""
+
+
+@cache
+def paper_values() -> dict[Key, Score]:
+    """The paper's tables: mean, and standard deviation (nan where it gives none)."""
+    with open(VALUES, encoding="utf-8") as file:
+        return {
+            (row["limits"], row["backbone"], row["task"], row["method"], row["metric"]): Score(
+                float(row["mean"]), float(row["std"] or "nan")
+            )
+            for row in csv.DictReader(file)
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One number of the paper, and ours."""
+
+    result: Result
+    metric: str
+    paper: Score
+    ours: Score
+    interval: tuple[float, float]
+    """95 % bootstrap interval of our mean over the seeds; (nan, nan) of one seed."""
+
+    @property
+    def paper_steps(self) -> int:
+        """The paper's budget for the task."""
+        return STEPS[self.result.cell.task]
+
+    @property
+    def same_budget(self) -> bool:
+        """Whether we trained for as long as the paper; only then may the numbers be held against each other."""
+        return self.result.cell.steps == self.paper_steps
+
+    @property
+    def budget(self) -> str:
+        """How far our training went."""
+        return f"at {count(self.result.cell.steps)} of {count(self.paper_steps)} steps"
+
+    @property
+    def verdict(self) -> str:
+        """Whether the two agree, if they can be compared at all."""
+        low, high = self.interval
+        if not self.same_budget:
+            return "another budget: no verdict"
+        if math.isnan(low):
+            return "one seed: no verdict"
+        return "paper’s mean inside our interval" if low <= self.paper.mean <= high else "outside our interval"
+
+
+def compare(results: Results) -> list[Comparison]:
+    """Every cell the paper has a number for: with our defaults and, where it was run, as the paper has it."""
+    found = []
+    for result in in_order(list(results)):
+        if result.cell.method not in (result.layer, f"{result.layer} {PAPER_MODE}") or result.layer not in METHODS:
+            continue
+        cell = (result.cell.limits, backbone(result.cell.agent), result.cell.task, LABELS[result.layer])
+        for theirs, ours in METRICS.items():
+            paper = paper_values().get((*cell, theirs))
+            if paper and result.cell.task in STEPS:
+                found.append(_compared(result, ours, paper))
+    return found
+
+
+def _compared(result: Result, metric: str, paper: Score) -> Comparison:
+    returns = metric == "return"
+    values, ours = (result.returns, result.score) if returns else (result.utilisations, result.utilisation)
+    interval = (math.nan, math.nan)
+    if len(values) > 1:
+        low, high = stratified_bootstrap([values], lambda tasks: float(tasks[0].mean()), SAMPLES)
+        interval = float(low), float(high)
+    return Comparison(result, metric, paper, ours, interval)
+
+
+def rows(comparisons: list[Comparison]) -> list[dict[str, str | float | int]]:
+    """As a tidy table."""
+    return [
+        {
+            "limits": c.result.cell.limits,
+            "backbone": backbone(c.result.cell.agent),
+            "task": c.result.cell.task,
+            "method": label(c.result.cell.method),
+            "metric": c.metric,
+            "paper_mean": c.paper.mean,
+            "paper_std": c.paper.std,
+            "our_mean": c.ours.mean,
+            "our_std": c.ours.std,
+            "our_low": c.interval[0],
+            "our_high": c.interval[1],
+            "seeds": len(c.result.runs),
+            "steps": c.result.cell.steps,
+            "paper_steps": c.paper_steps,
+            "budget": c.budget,
+            "verdict": c.verdict,
+        }
+        for c in comparisons
+    ]

@@ -1,0 +1,62 @@
+"""What to call each method, and in which order to show them: the paper's six first, then ours."""
+
+from slewrl.campaign.paper import METHODS, RIVALS
+from slewrl.report.data import Result
+
+LABELS = {
+    "boxpre": "BoxPre+",
+    "post": "Post(QP)",
+    "srad_ball": "SRad-Strict",
+    "srad_qp": "SRad-QP",
+    "dtanh": "D-Tanh",
+    "ddsrad": "DD-SRad",
+    "boxpro": "Clip",
+    "interval_tanh": "Interval-tanh",
+    "interval_srad": "Interval-SRad",
+    "truncnorm": "Trunc. normal",
+    "srad_gauge": "SRad-gauge",
+    "ddsrad_smooth": "DD-SRad smooth",
+    "none": "No limit",
+}
+"""Layer -> name in a table; the paper's names for the paper's methods."""
+PAPER_MODE = "action mean_bound=tanh"
+"""What the paper does where our defaults differ (docs/deviations.md)."""
+WORDS = {
+    PAPER_MODE: "paper mode",
+    "action_scaled": "scaled entropy",
+    "action": "action entropy",
+}
+BACKBONES = {"sac": "SAC", "td3": "TD3"}
+UNLIMITED = "none"
+"""The one layer without a rate limit: what the limits cost, no contender."""
+NOTES = {
+    "post": ("†", "The critic does not see the projection; utilisation is inflated by dwelling on the boundary."),
+    UNLIMITED: ("‡", "No rate limit at all: what the task allows without one, no contender and never in bold."),
+}
+"""Layer -> its mark in a table, and the footnote."""
+
+
+def label(method: str) -> str:
+    """A method's name: its layer's, and in brackets what was changed in it."""
+    layer, _, changes = method.partition(" ")
+    name = LABELS.get(layer, layer.rpartition(":")[2])
+    if changes in WORDS:
+        return f"{name} ({WORDS[changes]})"
+    words = [WORDS.get(change, change.replace("penalty_weight=", "λ = ")) for change in changes.split()]
+    return f"{name} ({', '.join(words)})" if words else name
+
+
+def backbone(agent: str) -> str:
+    """An agent's name."""
+    return BACKBONES.get(agent, agent)
+
+
+def place(result: Result) -> tuple[int, str]:
+    """Sorts results into the order of the tables; a layer of the user's own comes last."""
+    known = METHODS + RIVALS
+    return (known.index(result.layer) if result.layer in known else len(known)), result.cell.method
+
+
+def in_order(results: list[Result]) -> list[Result]:
+    """As the tables have them."""
+    return sorted(results, key=place)

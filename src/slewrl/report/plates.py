@@ -1,0 +1,200 @@
+"""Which figures a campaign has: each with its title, what to see in it, and how to draw it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from slewrl.report import curves, density, intervals, radar, scatter, sensitivity
+from slewrl.report.data import Result, Results
+from slewrl.report.figures import Ground, as_two_faced_svg, for_print
+from slewrl.report.methods import backbone, in_order, label
+from slewrl.report.multiples import REFERENCE
+from slewrl.report.tables import amount, contends, count, plus_minus, share
+
+PALETTE = (*curves.LIMITS.values(), *sensitivity.PALETTE)
+
+
+@dataclass(frozen=True)
+class Plate:
+    """A figure and its words."""
+
+    name: str
+    """Of its files."""
+    title: str
+    caption: str
+    """What to see in it."""
+    draw: Callable[[Ground], Figure]
+
+    def svg(self) -> bytes:
+        """For a page: light and dark in one."""
+        return as_two_faced_svg(self.draw, PALETTE)
+
+    def save(self, folder: Path) -> list[Path]:
+        """For slides and papers; returns the files."""
+        paths = [folder / f"{self.name}.{suffix}" for suffix in ("png", "pdf")]
+        for path, data in zip(paths, for_print(self.draw), strict=True):
+            path.write_bytes(data)
+        return paths
+
+
+def plates(results: Results) -> list[Plate]:
+    """All there is data for."""
+    found = [*_comparisons(results), *_sweeps(results)]
+    for (task, limits, agent, steps), panel in configurations(results).items():
+        where = f"{task}, {backbone(agent)}, {limits} limits"
+        name = f"{task}-{limits}-{agent}" + ("" if _only_budget(results, task, limits, agent) else f"-{steps}")
+        found += _of_configuration(panel, where, name)
+    for limits, agent in sorted({(r.cell.limits, r.cell.agent) for r in results}):
+        found += _of_backbone(results.where(limits=limits, agent=agent), limits, agent)
+    return found
+
+
+def configurations(results: Results) -> dict[tuple[str, str, str, int], list[Result]]:
+    """(Task, limits, agent, steps) -> its methods: what belongs into one figure. A sweep has figures of its own."""
+    found: dict[tuple[str, str, str, int], list[Result]] = {}
+    for r in results:
+        if sensitivity.weight(r) is None:
+            found.setdefault((r.cell.task, r.cell.limits, r.cell.agent, r.cell.steps), []).append(r)
+    return found
+
+
+def best(panel: Sequence[Result]) -> Result:
+    """The highest mean return of a method that kept every limit; of any, if none did."""
+    return max([r for r in panel if contends(r)] or panel, key=lambda r: r.score.mean)
+
+
+def _only_budget(results: Results, task: str, limits: str, agent: str) -> bool:
+    return len({r.cell.steps for r in results.where(task=task, limits=limits, agent=agent)}) == 1
+
+
+def _of_configuration(panel: list[Result], where: str, name: str) -> Iterator[Plate]:
+    first, seeds = best(panel), max(len(r.runs) for r in panel)
+    yield Plate(
+        f"learning-{name}",
+        f"Learning: {where}",
+        f"Return of the evaluations during training, mean and one standard deviation over {seeds} seeds, "
+        f"{count(first.cell.steps)} steps. Highest in the final evaluation: {label(first.cell.method)}, "
+        f"{plus_minus(first.score, amount)}. Bands that overlap are no difference yet.",
+        partial(curves.learning, panel),
+    )
+    most, least = (pick(in_order(panel), key=lambda r: r.utilisation.mean) for pick in (max, min))
+    yield Plate(
+        f"radar-{name}",
+        f"How much of its limit each joint uses: {where}",
+        "Mean |increment| / limit by joint at the last evaluation. The rim is as fast as allowed at every step. "
+        f"Most over all joints: {_use(most)}; least: {_use(least)}. More is not better: "
+        "it is a command that changes more.",
+        partial(radar.radars, panel),
+    )
+    if len(first.joints) > 1:
+        x, y = scatter.pair_of(first)
+        yield Plate(
+            f"reachable-{name}",
+            f"Where two joints went: {where}",
+            f"Executed increments of {x} and {y} over their limits, from the final evaluations. The square is what the "
+            "limits allow: a method that leaves its corners or edges empty cannot, or would not, go there.",
+            partial(scatter.increments, panel),
+        )
+    edge = max(panel, key=at_the_edge)
+    yield Plate(
+        f"density-{name}",
+        f"How the increments spread: {where}",
+        "Every step of the final evaluations, a strip a method. Light at the ends: a command pressed against its "
+        "limit; light in the middle: a command held. Most often within 4 % of a limit: "
+        f"{label(edge.cell.method)}, {at_the_edge(edge):.0%} of joint steps.",
+        partial(density.densities, panel),
+    )
+
+
+def at_the_edge(result: Result) -> float:
+    """Share of joint steps in the outermost bins of the densities, mean over joints and seeds."""
+    shares = []
+    for run in result.runs:
+        width = run.density["to"] - run.density["from"]
+        shares += [(run.density[joint] * width)[[0, -1]].sum() for joint in run.joints]
+    return float(np.mean(shares))
+
+
+def _of_backbone(panel: list[Result], limits: str, agent: str) -> Iterator[Plate]:
+    panel, left_out = complete([r for r in panel if sensitivity.weight(r) is None])
+    if len({r.cell.method for r in panel}) < 2:
+        return
+    tasks = len({r.cell.task for r in panel})
+    rest = f" Left out, for they were not run on every task: {', '.join(map(label, left_out))}." if left_out else ""
+    where, over = f"{backbone(agent)}, {limits} limits", "one task" if tasks == 1 else f"{tasks} tasks"
+    yield Plate(
+        f"iqm-{limits}-{agent}",
+        f"All together: {where}",
+        f"Interquartile mean over {over} and all seeds, with 95 % bootstrap intervals over the seeds. Methods whose "
+        f"intervals overlap much are not told apart; with few seeds the intervals are too narrow as it is.{rest}",
+        partial(intervals.interquartile_means, panel),
+    )
+    yield Plate(
+        f"profile-{limits}-{agent}",
+        f"How many runs get how far: {where}",
+        f"The share of runs above each score, {over}. A curve above the dashed one everywhere is better than DD-SRad "
+        f"in every part of its runs; a long tail to the right is one lucky seed.{rest}",
+        partial(intervals.profiles, panel),
+    )
+
+
+def complete(panel: Sequence[Result]) -> tuple[list[Result], list[str]]:
+    """Results of the methods that were run on every task, and the other methods, whose means are not of the same."""
+    tasks = {(r.cell.task, r.cell.steps) for r in panel}
+    run_on: dict[str, set[tuple[str, int]]] = {}
+    for r in panel:
+        run_on.setdefault(r.cell.method, set()).add((r.cell.task, r.cell.steps))
+    return [r for r in panel if run_on[r.cell.method] == tasks], [m for m in run_on if run_on[m] != tasks]
+
+
+def _comparisons(results: Results) -> Iterator[Plate]:
+    """Wide against tight, where DD-SRad was run under both at one budget."""
+    pairs = []
+    for tight in results.where(limits="tight", method=REFERENCE):
+        same = {"task": tight.cell.task, "agent": tight.cell.agent, "steps": tight.cell.steps}
+        pairs += [{"wide": wide, "tight": tight} for wide in results.where(limits="wide", method=REFERENCE, **same)]
+    if not pairs:
+        return
+    cost = "; ".join(
+        f"{pair['tight'].cell.task} {backbone(pair['tight'].cell.agent)} {amount(pair['wide'].score.mean)} to "
+        f"{amount(pair['tight'].score.mean)}"
+        for pair in pairs
+    )
+    caption = f"DD-SRad under wide and tight limits, final return: {cost}."
+    yield Plate("wide-tight-return", "What the tight limits cost", caption, partial(curves.wide_and_tight, pairs))
+    yield Plate(
+        "wide-tight-radar",
+        "Wide and tight limits, joint by joint",
+        "Share of its limit each joint of DD-SRad uses. Under tight limits every joint is nearer to its own.",
+        partial(radar.wide_and_tight, pairs),
+    )
+
+
+def _sweeps(results: Results) -> Iterator[Plate]:
+    for (task, agent), sweep in sensitivity.sweeps(results).items():
+        where = f"{task}, {backbone(agent)}"
+        ends = "; ".join(
+            f"{limits}: " + ", ".join(f"λ = {value:g} {amount(r.score.mean)}" for value, r in by_lambda.items())
+            for limits, by_lambda in sweep.items()
+        )
+        yield Plate(
+            f"lambda-return-{task}-{agent}",
+            f"How much λ matters: {where}",
+            f"Return while training by λ, the weight of ‖u‖² in the actor’s loss. Final returns, {ends}.",
+            partial(sensitivity.returns, sweep),
+        )
+        yield Plate(
+            f"lambda-radar-{task}-{agent}",
+            f"λ, joint by joint: {where}",
+            "Share of its limit each joint uses. A large λ pulls every joint to the middle, a small one leaves them "
+            "to themselves.",
+            partial(sensitivity.utilisation, sweep),
+        )
+
+
+def _use(result: Result) -> str:
+    return f"{label(result.cell.method)} {share(result.utilisation.mean)}"

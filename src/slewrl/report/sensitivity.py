@@ -1,0 +1,77 @@
+"""How much lambda, the weight of |u|^2 in the actor's loss, matters: the paper's sensitivity figure."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from slewrl.report.curves import band, named, steps_axis
+from slewrl.report.data import Result, Results
+from slewrl.report.figures import STYLES, Ground, canvas, legible
+from slewrl.report.multiples import axes_are
+from slewrl.report.radar import filled, key, prepare, projection
+
+OPTION = "penalty_weight"
+PALETTE = ("#D62728", "#E6550D", "#FDAE6B", "#31A354", "#3182BD")
+"""The paper's, from the smallest lambda to the largest."""
+LINES = (*STYLES, (0, (6, 1, 1, 1, 1, 1)))
+ByLambda = Mapping[float, Result]
+
+
+def weight(result: Result) -> float | None:
+    """The lambda that was set; None where the layer's own was used."""
+    value = result.runs[0].spec.layer_options.get(OPTION)
+    return None if value is None else float(value)
+
+
+def sweeps(results: Results) -> dict[tuple[str, str], dict[str, dict[float, Result]]]:
+    """(Task, backbone) -> limits -> lambda -> result, where more than one lambda was tried."""
+    found: dict[tuple[str, str], dict[str, dict[float, Result]]] = {}
+    for result in results:
+        value = weight(result)
+        if value is not None:
+            by_limits = found.setdefault((result.cell.task, result.cell.agent), {})
+            by_limits.setdefault(result.cell.limits, {})[value] = result
+    return {
+        where: {limits: dict(sorted(by.items())) for limits, by in by_limits.items()}
+        for where, by_limits in found.items()
+        if any(len(by) > 1 for by in by_limits.values())
+    }
+
+
+def returns(sweep: Mapping[str, ByLambda], ground: Ground) -> Figure:
+    """Learning curves of every lambda, a panel for each set of limits."""
+    figure = canvas(0.7 + 2.1 * len(sweep))
+    axes = figure.subplots(len(sweep), 1, squeeze=False, sharex=True)[:, 0]
+    for axis, (limits, by_lambda) in zip(axes, sweep.items(), strict=True):
+        for (value, result), (colour, style) in zip(by_lambda.items(), looks(by_lambda, ground), strict=True):
+            band(axis, result, colour, style, f"{value:g}")
+        axis.set_title(f"{limits} limits", loc="left", fontsize=9)
+        steps_axis(axis)
+    named(figure, ground)
+    axes_are(figure, ground, "environment steps (legend: λ)", "return")
+    return figure
+
+
+def utilisation(sweep: Mapping[str, ByLambda], ground: Ground) -> Figure:
+    """What each joint uses of its limit at every lambda, a panel for each lambda and set of limits."""
+    columns = max(len(by_lambda) for by_lambda in sweep.values())
+    joints = next(iter(next(iter(sweep.values())).values())).joints
+    figure = canvas(0.5 + (1.5 if projection(joints) else 1.1) * columns)
+    axes = figure.subplots(columns, len(sweep), squeeze=False, subplot_kw=projection(joints))
+    for column, (limits, by_lambda) in enumerate(sweep.items()):
+        for axis in axes[len(by_lambda) :, column]:
+            axis.set_axis_off()
+        for axis, (value, result), look in zip(
+            axes[:, column], by_lambda.items(), looks(by_lambda, ground), strict=False
+        ):
+            prepare(axis, joints, ground)
+            filled(axis, result.joint_utilisation, *look)
+            axis.set_title(f"{limits}, λ = {value:g}", loc="left", fontsize=8.5)
+    axes_are(figure, ground, "|increment| / limit by joint; 1: always as fast as allowed" + key(joints))
+    return figure
+
+
+def looks(by_lambda: ByLambda, ground: Ground) -> Sequence[tuple[str, object]]:
+    """A colour and a line for each lambda."""
+    n = len(by_lambda)
+    return [(legible(PALETTE[i % len(PALETTE)], ground), LINES[i % len(LINES)]) for i in range(n)]

@@ -1,0 +1,334 @@
+"""Figures and the page of a campaign: they show what they should, and a browser agrees."""
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import product
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from tiny_campaign import BASE, cell, write_campaign, write_run
+
+from slewrl.campaign.paper import METHODS, RIVALS, STEPS
+from slewrl.campaign.spec import Campaign
+from slewrl.campaign.store import Store
+from slewrl.cli import Report
+from slewrl.report import curves, density, intervals, plates, radar, scatter, sensitivity
+from slewrl.report.build import report, write_tables
+from slewrl.report.campaign_page import headlines, render
+from slewrl.report.data import load
+from slewrl.report.figures import DARK, LIGHT, as_two_faced_svg
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+# In a copy of the page only: as wide as a phone; sort, filter, and put what came of it into the title.
+PROBE = """<script>addEventListener("load", async () => {
+  document.documentElement.style.width = "390px";
+  const images = [...document.images];
+  await Promise.all(images.map(image => image.decode().catch(() => 0)));
+  const table = document.querySelector("#results table"), body = table.tBodies[0];
+  const column = () => [...body.rows].filter(row => !row.hidden).map(row => Number(row.cells[1].dataset.value));
+  const head = table.tHead.rows[0].cells[1], up = (head.firstChild.click(), column()), sorted = head.ariaSort;
+  const down = (head.firstChild.click(), column());
+  const box = document.querySelector("#results input");
+  box.value = "clip sac"; box.dispatchEvent(new Event("input"));
+  document.title = JSON.stringify({
+    widths: images.map(i => i.naturalWidth), up, down, sorted, filtered: column(),
+    focus: table.querySelectorAll("thead button").length, labels: box.ariaLabel,
+    right: Math.max(...[...document.querySelectorAll("main > *")].map(e => e.getBoundingClientRect().right)),
+    spilling: [...document.querySelectorAll("header, .card, figure")].filter(e => e.scrollWidth > e.clientWidth).length,
+    ground: getComputedStyle(document.querySelector("figure")).backgroundColor});
+  console.info("probed");
+})</script>"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    runs = [
+        *cell([100.0, 300.0]),
+        *cell([150.0, 250.0, 400.0], layer="boxpro", use=0.7),
+    ]
+    return write_campaign(tmp_path_factory.mktemp("c") / "tiny", runs)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    runs = [
+        *cell([100.0, 300.0]),
+        *cell([150.0, 250.0, 400.0], layer="boxpro", use=0.7),
+        *cell([90.0, 110.0], limits="wide"),
+        *cell([50.0, 60.0], agent="td3"),
+        *(run for w in (0.001, 0.1) for run in cell([10.0, 20.0], layer_options={"penalty_weight": w})),
+    ]
+    return load(write_campaign(tmp_path_factory.mktemp("c") / "more", runs))
+
+
+@pytest.fixture(scope="module")
+def everyone(tmp_path_factory):
+    runs = [run for i, layer in enumerate(METHODS + RIVALS) for run in cell([i, i + 1.0], layer=layer)]
+    return list(load(write_campaign(tmp_path_factory.mktemp("c") / "all", runs)))
+
+
+def titles(figure):
+    return [axis.get_title(loc="left") for axis in figure.axes if axis.axison and axis.get_title(loc="left")]
+
+
+def test_every_figure_there_is_data_for(results):
+    assert [plate.name for plate in plates.plates(results)] == [
+        "wide-tight-return",
+        "wide-tight-radar",
+        "lambda-return-HalfCheetah-v5-sac",
+        "lambda-radar-HalfCheetah-v5-sac",
+        *(f"{kind}-HalfCheetah-v5-tight-sac" for kind in ("learning", "radar", "reachable", "density")),
+        *(f"{kind}-HalfCheetah-v5-wide-sac" for kind in ("learning", "radar", "reachable", "density")),
+        *(f"{kind}-HalfCheetah-v5-tight-td3" for kind in ("learning", "radar", "reachable", "density")),
+        "iqm-tight-sac",
+        "profile-tight-sac",
+    ]
+
+
+def test_learning_curves_have_a_panel_a_method(everyone):
+    figure = curves.learning(everyone, LIGHT)
+    assert titles(figure)[:6] == ["BoxPre+", "Post(QP)", "SRad-Strict", "SRad-QP", "D-Tanh", "DD-SRad"]
+    assert len(titles(figure)) == 13
+    by_name = dict(zip(titles(figure), figure.axes, strict=False))
+    assert len(by_name["DD-SRad"].lines) == 1 and len(by_name["Clip"].lines) == 2  # DD-SRad dashed behind
+    dashed, own = by_name["Clip"].lines
+    assert own.get_ydata().tolist() == [3.25, 6.5] and dashed.get_ydata().tolist() == [2.75, 5.5]
+    assert by_name["Clip"].texts[0].get_text() == "6.50 ± 0.71"
+    assert len(by_name["Clip"].collections) == 1  # the band
+
+
+def test_long_curves_are_thinned():
+    steps, returns = curves.thinned(np.arange(300.0), np.zeros((2, 300)))
+    assert len(steps) == curves.POINTS and returns.shape == (2, curves.POINTS) and (steps[0], steps[-1]) == (0, 299)
+
+
+def test_radars(everyone):
+    figure = radar.radars(everyone, LIGHT)
+    axis = dict(zip(titles(figure), figure.axes, strict=False))["Clip"]
+    assert axis.name == "polar" and [t.get_text() for t in axis.get_xticklabels()] == list(everyone[0].joints)
+    np.testing.assert_allclose(axis.lines[-1].get_ydata(), 0.5)
+    assert len(axis.lines[-1].get_ydata()) == 7  # six joints, closed
+
+
+def test_two_joints_make_no_radar(tmp_path):
+    runs = [run for w in (0.1, 1.0) for run in cell([1.0], task="Reacher-v5", layer_options={"penalty_weight": w})]
+    found = load(write_campaign(tmp_path / "c", runs, joints=("joint0", "joint1")))
+    (sweep,) = sensitivity.sweeps(found).values()
+    figure = sensitivity.utilisation(sweep, LIGHT)
+    assert [axis.name for axis in figure.axes] == ["rectilinear"] * 2
+    assert titles(figure) == ["tight, λ = 0.1", "tight, λ = 1"]
+
+
+def test_sensitivity_curves(results):
+    (sweep,) = sensitivity.sweeps(results).values()
+    figure = sensitivity.returns(sweep, LIGHT)
+    (axis,) = figure.axes
+    assert [line.get_label() for line in axis.lines] == ["0.001", "0.1"]
+    assert axis.lines[0].get_linestyle() != axis.lines[1].get_linestyle()
+
+
+def test_wide_and_tight(results):
+    plate = plates.plates(results)[0]
+    (axis,) = [axis for axis in plate.draw(LIGHT).axes if axis.axison]
+    assert [line.get_label() for line in axis.lines] == ["wide", "tight"]
+    assert "HalfCheetah-v5 SAC 100 to 200" in plate.caption
+
+
+def test_scatter_and_density(everyone):
+    figure = scatter.increments(everyone, LIGHT)
+    assert scatter.pair_of(everyone[0]) == ("bthigh", "fthigh") and len(titles(figure)) == 13
+    points = figure.axes[0].collections[0].get_offsets()
+    np.testing.assert_allclose(points, [[-1, -1], [0, 0], [0.5, 0.5]] * 2)
+    (square,) = figure.axes[0].patches
+    assert square.get_bbox().bounds == (-1, -1, 2, 2)
+    strips = [axis.images[0].get_array() for axis in density.densities(everyone, LIGHT).axes if axis.images]
+    assert len(strips) == 6 and strips[0].shape == (13, 5) and np.allclose(strips[0], 0.5)
+
+
+def test_a_method_that_missed_a_task_is_left_out(tmp_path):
+    runs = [
+        run
+        for task in ("Ant-v5", "Hopper-v5")
+        for layer in ("ddsrad", "post")
+        for run in cell([1.0], task=task, layer=layer)
+    ]
+    found = load(write_campaign(tmp_path / "c", [*runs, *cell([9.0], task="Ant-v5", layer="dtanh")]))
+    kept, left_out = plates.complete(list(found))
+    assert len(kept) == 4 and left_out == ["dtanh"]
+    (plate,) = [plate for plate in plates.plates(found) if plate.name == "iqm-tight-sac"]
+    assert "Left out, for they were not run on every task: D-Tanh." in plate.caption
+
+
+def test_one_joint_has_no_pair(tmp_path):
+    found = load(write_campaign(tmp_path / "c", cell([1.0, 2.0], task="Pendulum-v1"), joints=("pivot",)))
+    names = [plate.name for plate in plates.plates(found)]
+    assert names == [f"{kind}-Pendulum-v1-tight-sac" for kind in ("learning", "radar", "density")]
+    assert all(plate.draw(LIGHT).axes for plate in plates.plates(found))
+
+
+def test_scores_are_put_on_one_scale(everyone):
+    scores = intervals.normalised(everyone)
+    assert scores["boxpre"][0].tolist() == [0, 1 / 12] and scores["ddsrad_smooth"][0].tolist() == [11 / 12, 1]
+    assert scores["none"][0].max() > 1  # no contender, so it does not set the scale
+    assert intervals.interval([np.array([0.5, 0.5])]) == (0.5, 0.5, 0.5)
+    figure = intervals.interquartile_means(everyone, DARK)
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()][-1] == "No limit"
+    assert len(intervals.profiles(everyone, LIGHT).axes) == 15
+
+
+def test_one_svg_has_two_faces(everyone):
+    svg = as_two_faced_svg(lambda ground: curves.learning(everyone[:2], ground)).decode()
+    rules = re.search(r"<style>(.*?)</style>", svg).group(1)
+    assert "@media(prefers-color-scheme:dark)" in rules and LIGHT.quiet in rules and DARK.quiet in rules
+    assert not re.search(r"#[0-9a-f]{6}", svg.replace(rules, ""))  # no colour that would not change
+
+
+def test_headlines(results):
+    first, *_, last = headlines(results)
+    assert last == "HalfCheetah-v5, tight limits, SAC: λ = 0.001 is best of 2, 15.0 ± 7.07."
+    assert first == (
+        "HalfCheetah-v5, tight limits, SAC, 2 000 steps: Clip has the highest mean return, 267 ± 126 of 2 methods; "
+        "DD-SRad 200 ± 141."
+    )
+
+
+# ---------------------------------------------------------------------- the page
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.seen = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append((tag, dict(attributes)))
+
+
+@pytest.fixture(scope="module")
+def out(folder, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out") / "report"
+    written = report(folder, out, html=True)
+    assert all(path.stat().st_size for path in written) and written[-1] == out / "index.html"
+    return out
+
+
+def test_one_file_is_all_but_the_runs(out, folder):
+    text = (out / "index.html").read_text(encoding="utf-8")
+    tags = Tags(text).seen
+    images = [found["src"] for tag, found in tags if tag == "img"]
+    assert len(images) == 6 and all(address.startswith("data:image/svg+xml,") for address in images)
+    links = [found["href"] for tag, found in tags if tag == "a"]
+    assert len([link for link in links if link.startswith("#")]) == 6
+    files = [link for link in links if not link.startswith("#")]
+    assert len(files) == 3 * 5 and all((out / link).resolve().is_relative_to(folder.resolve()) for link in files)
+    assert all((out / link).exists() for link in files)
+    assert not {"link", "iframe", "base"} & {tag for tag, _ in tags} and "http://" not in text.split("<main>")[0]
+
+
+def test_what_the_page_says(out):
+    text = (out / "index.html").read_text(encoding="utf-8")
+    checked = 5 * (2000 + 60) * 6
+    for words in (
+        f"0 of {checked:,} actions broke a limit",
+        '<td class="number best" data-value="266.6666666666667">267 ± 126</td>',
+        "another budget: no verdict",
+        "100 training steps per second of CPU time",
+        '<td class="verdict holds">holds<br><small>at 2\u202f000 of 1\u202f500\u202f000 steps</small></td>',
+        '<td class="verdict open">not measured here<br><small></small></td>',
+    ):
+        assert words in text, words
+
+
+def test_the_badge_says_who_broke_a_limit(tmp_path):
+    found = load(write_campaign(tmp_path / "c", cell([1.0, 2.0]), violations=3))
+    text = render(found, [], tmp_path)
+    assert '<div class="badge bad">' in text and "6 of 24,720 actions" in text
+    assert "DD-SRad on HalfCheetah-v5: 6" in text
+
+
+def test_the_command(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("slewrl.report.build.plates", lambda results: [])  # drawn elsewhere
+    assert Report(folder, out=tmp_path / "out", html=True).run() == 0
+    said = capsys.readouterr().out.replace("\n", "")
+    assert "5 of 5 runs, 7 tables" in said and "wrote 8 files" in said and "index.html" in said
+
+
+def test_everything_inserted_is_escaped(tmp_path):
+    path = tmp_path / "c"
+    store = Store(path)
+    store.begin(Campaign("<script>x", 'a "nasty" & <b>', (BASE,)))
+    write_run(store, BASE, 1.0, 0.5)
+    nasty = '"><script>x'
+    text = render(load(path), [(plates.Plate("x", nasty, nasty, lambda ground: Figure()), b'<svg id="&#"/>')], tmp_path)
+    assert (
+        "<script>x" not in text
+        and "data:image/svg+xml,<svg id='%26%23'/>\"" in text
+        and "&lt;script&gt;x: a &quot;nasty&quot; &amp; &lt;b&gt;" in text
+    )
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here to open the page with")
+@pytest.mark.parametrize(("scheme", "ground"), [(1, LIGHT), (0, DARK)], ids=["light", "dark"])
+def test_in_a_browser(out, tmp_path, scheme, ground):
+    text = (out / "index.html").read_text(encoding="utf-8")
+    # The policy allows the page's own script by its hash; the probe's is added, so that both are held to it.
+    allowed = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", text)
+    (tmp_path / "page.html").write_text(allowed.replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    found, console = opened(tmp_path / "page.html", tmp_path, scheme)
+    assert len(console) == 1 and "probed" in console[0], console  # nothing but the probe's own line
+    assert len(found["widths"]) == 6 and min(found["widths"]) > 0
+    assert found["up"] == sorted(found["up"]) and found["down"] == found["up"][::-1] and found["sorted"] == "ascending"
+    assert found["filtered"] == [pytest.approx(800 / 3)] and found["focus"] == 9 and found["labels"]
+    assert found["right"] <= 390 and found["spilling"] == 0  # wide tables scroll in their own boxes
+    rgb = tuple(int(ground.card[i : i + 2], 16) for i in (1, 3, 5))
+    assert found["ground"] == f"rgb{rgb}"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here to open the page with")
+def test_the_policy_lets_the_pages_own_script_run(out, tmp_path):
+    dom, console = dumped(out / "index.html", tmp_path, 1)
+    assert console == [] and dom.count('<input type="search"') == 4
+
+
+def opened(page, tmp_path, scheme):
+    dom, console = dumped(page, tmp_path, scheme)
+    return json.loads(re.search("<title>(.*?)</title>", dom).group(1)), console
+
+
+def dumped(page, tmp_path, scheme):
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
+    options += [f"--blink-settings=preferredColorScheme={scheme}", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = [CHROMIUM, *options, "--virtual-time-budget=5000", "--dump-dom", page.as_uri()]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return result.stdout, [line for line in result.stderr.splitlines() if "CONSOLE" in line]
+
+
+@pytest.mark.slow
+def test_a_thousand_runs_in_ten_seconds(tmp_path):
+    """Made up, to be timed: nothing of it is shown to anyone."""
+    specs = [replace(BASE, layer=layer, seed=seed) for layer in (METHODS + RIVALS)[:10] for seed in range(100)]
+    path = write_campaign(tmp_path / "c", [(spec, float(spec.seed), 0.5) for spec in specs])
+    start = time.perf_counter()
+    write_tables(load(path), tmp_path / "tables")
+    assert time.perf_counter() - start < 10
+
+
+@pytest.mark.slow
+def test_a_page_of_240_runs_is_no_more_than_five_megabytes(tmp_path):
+    """Made up, to be weighed."""
+    runs = [
+        (replace(BASE, task=task, agent=agent, layer=layer, seed=seed), float(seed), 0.5)
+        for task, agent, layer, seed in product(STEPS, ("sac", "td3"), METHODS, range(5))
+    ]
+    found = load(write_campaign(tmp_path / "c", runs))
+    text = render(found, [(plate, plate.svg()) for plate in plates.plates(found)], tmp_path)
+    assert len(text.encode()) < 5e6

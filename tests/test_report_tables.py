@@ -1,0 +1,217 @@
+"""Tables, the comparison with the paper and errors, on campaigns written by hand."""
+
+import csv
+import io
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from tiny_campaign import BASE, cell, write_campaign
+
+from slewrl.campaign.paper import STEPS
+from slewrl.report.build import report, write_tables
+from slewrl.report.compare import VALUES, compare, paper_values
+from slewrl.report.data import load
+from slewrl.report.methods import label
+from slewrl.report.tables import amount, as_csv, latex, markdown, tables, tidy
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    runs = [
+        *cell([100.0, 300.0], use=0.25, layer="boxpro"),
+        *cell([100.0, 200.0, 300.0], use=0.5),
+        *cell([900.0, 900.0, 900.0], use=1.5, layer="none"),
+        *cell([150.0, 150.0, 150.0], use=0.75, layer="post"),
+        *cell([10.0, 11.0, 12.0], density="action", agent_options={"mean_bound": "tanh"}),
+    ]
+    return load(write_campaign(tmp_path_factory.mktemp("c") / "tiny", runs, waiting=[replace(BASE, seed=99)]))
+
+
+def test_cells_by_hand(results):
+    found = results.get("HalfCheetah-v5", "tight", "sac", "ddsrad")
+    assert found.returns.tolist() == [100, 200, 300]  # means of two episodes, one below and one above
+    assert found.score == (200.0, 100.0) and found.score.cv == 50.0  # sample deviation: sqrt((1 + 0 + 1) / 2) * 100
+    assert found.utilisation == (0.5, 0.0)
+    steps, returns = found.curve()
+    assert steps.tolist() == [1000, 2000] and returns.tolist() == [[50, 100], [100, 200], [150, 300]]
+    assert found.joint_utilisation.tolist() == [0.5] * 6
+    assert len(results.runs) == 14 and results.planned == 15
+
+
+def test_what_was_checked(results):
+    run = results.runs[0]
+    # 2 000 steps of training, 2 evaluations of 2 episodes of 10 steps, 2 final episodes of 10; six joints.
+    assert run.actions_checked == (2000 + 40 + 20) * 6 and run.violations == 0
+    assert run.cpu_hours == pytest.approx(2000 / 100 / 3600)
+
+
+def test_markdown(results):
+    (table,) = tables(results)
+    assert markdown(table) == (
+        "### SAC, tight limits\n\n"
+        "Mean ± standard deviation over 3 seeds; HalfCheetah-v5 at 2 000 steps; "
+        "best return of a method that kept every limit in bold.\n\n"
+        "| Method | HalfCheetah-v5 Return | HalfCheetah-v5 CV | HalfCheetah-v5 Util |\n"
+        "| --- | ---: | ---: | ---: |\n"
+        "| Post(QP)† | 150 ± 0.00 | 0.0 | 0.750 ± 0.000 |\n"
+        "| DD-SRad | **200 ± 100** | 50.0 | 0.500 ± 0.000 |\n"
+        "| DD-SRad (paper mode) | 11.0 ± 1.00 | 9.1 | 0.500 ± 0.000 |\n"
+        "| Clip | **200 ± 141** (n = 2) | 70.7 | 0.250 ± 0.000 |\n"
+        "| No limit‡ | 900 ± 0.00 | 0.0 | 1.500 ± 0.000 |\n"
+        "\n† The critic does not see the projection; utilisation is inflated by dwelling on the boundary.\n"
+        "\n‡ No rate limit at all: what the task allows without one, no contender and never in bold.\n"
+    )
+
+
+def test_latex(results):
+    text = latex(tables(results)[0])
+    for line in (
+        r"\begin{tabular}{l ccc}",
+        r" & \multicolumn{3}{c}{HalfCheetah-v5} \\",
+        r"\cmidrule(lr){2-4}",
+        r"Method & Return $\uparrow$ & CV $\downarrow$ & Util \\",
+        r"DD-SRad & \textbf{200 $\pm$ 100} & 50.0 & 0.500 $\pm$ 0.000 \\",
+        r"Post(QP)$^\dagger$ & 150 $\pm$ 0.00 & 0.0 & 0.750 $\pm$ 0.000 \\",
+        r"No limit$^\ddagger$ & 900 $\pm$ 0.00 & 0.0 & 1.500 $\pm$ 0.000 \\",
+    ):
+        assert line in text.splitlines(), line
+    assert text.startswith(r"\begin{table}[t]") and text.endswith("\\end{table}\n")
+    rows = [line for line in text.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
+    assert {line.count("&") for line in rows} == {3}
+    assert text.isascii() and text.count("{") == text.count("}")
+
+
+def test_four_tasks_are_two_tabulars(tmp_path):
+    runs = [run for task in STEPS for run in cell([1.0, 2.0], task=task)]
+    text = latex(tables(load(write_campaign(tmp_path / "c", runs)))[0])
+    assert text.count(r"\begin{tabular}{l ccc ccc}") == 2 and text.count(r"\cmidrule(lr){2-4}\cmidrule(lr){5-7}") == 2
+    assert r"\textbf" not in text  # the only method of its column is not the best of anything
+
+
+def test_csv_is_tidy(results):
+    rows = list(csv.DictReader(io.StringIO(as_csv(tidy(results)))))
+    assert list(rows[0]) == ["limits", "backbone", "task", "method", "metric", "mean", "std", "seeds", "steps"]
+    (row,) = [r for r in rows if r["method"] == "boxpro" and r["metric"] == "return"]
+    assert (float(row["mean"]), float(row["std"]), row["seeds"]) == (200.0, pytest.approx(math.sqrt(2) * 100), "2")
+    assert [r["std"] for r in rows if r["metric"] == "return_cv"] == [""] * 5
+
+
+def test_one_seed_has_no_deviation(tmp_path):
+    found = load(write_campaign(tmp_path / "c", cell([-5.25])))
+    assert "| DD-SRad | −5.25 | – | 0.500 |" in markdown(tables(found)[0])
+
+
+def test_who_broke_a_limit_is_never_the_best(tmp_path):
+    runs = [*cell([9.0, 9.0]), *cell([5.0, 5.0], layer="dtanh"), *cell([4.0, 4.0], layer="boxpro")]
+    path = write_campaign(tmp_path / "c", runs)
+    for broken in path.glob("*ddsrad*/train.csv"):
+        broken.write_text("step,violations\n2000,3\n")
+    text = markdown(tables(load(path))[0])
+    assert "| DD-SRad | 9.00" in text and "| D-Tanh | **5.00 ± 0.00**" in text
+
+
+def test_other_budgets_are_other_columns(tmp_path):
+    runs = [*cell([1.0, 3.0]), *cell([5.0, 7.0], layer="dtanh", steps=4_000)]
+    (table,) = tables(load(write_campaign(tmp_path / "c", runs)))
+    assert table.tasks == [("HalfCheetah-v5", 2000), ("HalfCheetah-v5", 4000)]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(1234.6, "1235"), (-99.6, "−100"), (12.34, "12.3"), (0.126, "0.13"), (math.nan, "–")]
+)
+def test_amounts(value, said):
+    assert amount(value) == said
+
+
+def test_labels():
+    assert label("ddsrad penalty_weight=0.01") == "DD-SRad (λ = 0.01)"
+    assert label("ddsrad action_scaled") == "DD-SRad (scaled entropy)"
+    assert label("my.module:Layer") == "Layer"
+
+
+# ---------------------------------------------------------------------- beside the paper
+
+
+def test_the_papers_values_ship():
+    values = paper_values()
+    assert VALUES.parent.name == "report" and len(values) == 372
+    assert values["tight", "SAC", "Ant-v5", "DD-SRad", "return"] == (3112, 788)
+    assert math.isnan(values["tight", "SAC", "Ant-v5", "DD-SRad", "return_cv"].std)
+
+
+def test_another_budget_gets_no_verdict(results):
+    found = {(c.result.cell.method, c.metric): c for c in compare(results)}
+    assert set(found) == {
+        (m, x) for m in ("post", "ddsrad", "ddsrad action mean_bound=tanh") for x in ("return", "utilisation")
+    }
+    ours = found["ddsrad", "return"]
+    assert ours.paper == (4290, 682) and ours.ours.mean == 200 and ours.interval == (100, 300)
+    assert ours.budget == "at 2 000 of 1 500 000 steps" and ours.verdict == "another budget: no verdict"
+
+
+@pytest.mark.parametrize(
+    ("returns", "verdict"),
+    [
+        ([4000.0, 4500.0], "paper’s mean inside our interval"),
+        ([1.0, 2.0], "outside our interval"),
+        ([4290.0], "one seed: no verdict"),
+    ],
+)
+def test_the_papers_budget_gets_one(tmp_path, returns, verdict):
+    path = write_campaign(tmp_path / "c", cell(returns, steps=1_500_000))
+    assert next(c.verdict for c in compare(load(path)) if c.metric == "return") == verdict
+
+
+# ---------------------------------------------------------------------- what can go wrong
+
+
+def test_a_folder_without_a_campaign(tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no campaign: there is no campaign.json"):
+        report(tmp_path, tmp_path / "out", html=False)
+
+
+def test_no_finished_run(tmp_path):
+    path = write_campaign(tmp_path / "c", [], waiting=[BASE])
+    with pytest.raises(ValueError, match="c has no finished run of 1, expected at least one"):
+        report(path, tmp_path / "out", html=False)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("evaluation/episodes.csv", "return,length\n1.0,10\n2.", "episodes.csv ends in the middle of a row \\('2.'\\)"),
+        ("evaluation/episodes.csv", "return,length\n1.0,10\n2\n", "episodes.csv is not a table of numbers"),
+        ("evaluation/episodes.csv", "return,length\n", "episodes.csv has no rows, expected at least one"),
+        ("evaluation/episodes.csv", "length\n1\n", "episodes.csv has no column 'return'; it has: length"),
+        ("evaluation/episodes.csv", "a,b,c\n1,2\n", "rows of 2 entries under 3 names"),
+        ("train.csv", "step,violations\n", "train.csv has no row with 'violations'"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path, file, text, message):
+    path = write_campaign(tmp_path / "c", cell([1.0, 2.0]))
+    next(path.glob("*-s1")).joinpath(file).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        report(path, tmp_path / "out", html=False)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    path = write_campaign(tmp_path / "c", cell([1.0, 2.0]))
+    next(path.glob("*-s1")).joinpath("eval.csv").unlink()
+    with pytest.raises(FileNotFoundError, match="eval.csv is missing: a finished run has it"):
+        report(path, tmp_path / "out", html=False)
+
+
+def test_the_tables_are_written(results, tmp_path):
+    names = {path.name for path in write_tables(results, tmp_path)}
+    assert names == {f"{n}.{s}" for n in ("results", "claims", "compare") for s in ("md", "csv")} | {"results.tex"}
+    assert (tmp_path / "claims.md").read_text().count("\n") > 20
+    assert json.dumps([p.stat().st_size > 0 for p in tmp_path.iterdir()]) == json.dumps([True] * 7)
+
+
+def test_reports_need_no_torch():
+    code = "import sys; sys.modules['torch'] = None; import slewrl.report.build"
+    subprocess.run([sys.executable, "-c", code], check=True)

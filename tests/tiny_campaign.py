@@ -1,0 +1,58 @@
+"""Campaign folders written by hand: round numbers, so that a test can do the sums in its head."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from slewrl.campaign.spec import Campaign
+from slewrl.campaign.store import Store
+from slewrl.runs import RunSpec
+
+JOINTS = ("bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot")
+BASE = RunSpec("HalfCheetah-v5", limits="tight", steps=2_000, evaluate_every=1_000, evaluate_episodes=2)
+
+
+def cell(values, use=0.5, **fields):
+    """Runs of one cell, as ``(spec, return, per-joint utilisation)``: a seed for each of the returns."""
+    return [(replace(BASE, seed=seed, **fields), value, use) for seed, value in enumerate(values, 1)]
+
+
+def write_campaign(path, runs, waiting=(), joints=JOINTS, violations=0):
+    """A campaign whose ``runs`` are finished and whose ``waiting`` specs are not."""
+    store = Store(path)
+    specs = [spec for spec, _, _ in runs]
+    store.begin(Campaign("tiny", "made by hand", (*specs, *waiting)))
+    for spec, value, use in runs:
+        write_run(store, spec, value, use, joints, violations)
+    return path
+
+
+def write_run(store, spec, value, use, joints=JOINTS, violations=0):
+    """A finished run that ends at the return ``value`` with the utilisation ``use``: a number, or one a joint."""
+    uses = np.broadcast_to(use, len(joints))
+    path = store.folder(spec.key).path
+    (path / "evaluation").mkdir(parents=True)
+    table(path / "train.csv", [{"step": spec.steps, "violations": violations}])
+    table(path / "timing.csv", [{"step": spec.steps, "steps_per_cpu_second": 100.0}])
+    shares = (0.5, 1.0)
+    rows = [
+        {"step": int(s * spec.steps), "return_mean": s * value, "length_mean": 10.0, "violations": 0} for s in shares
+    ]
+    use_rows = [{f"utilisation_{i}": s * u for i, u in enumerate(uses)} for s in shares]
+    table(path / "eval.csv", [{**r, "raw_violation_rate": 0.25, **u} for r, u in zip(rows, use_rows, strict=True)])
+    episodes = [
+        {"return": r, "length": 10, "utilisation": uses.mean(), "violations": 0} for r in (value - 1, value + 1)
+    ]
+    table(path / "evaluation" / "episodes.csv", episodes)
+    bins = pairwise(np.linspace(-1, 1, 6))
+    table(path / "evaluation" / "density.csv", [{"from": a, "to": b, **dict.fromkeys(joints, 0.5)} for a, b in bins])
+    table(path / "evaluation" / "increments.csv", [dict.fromkeys(joints, x) for x in (-1.0, 0.0, 0.5)])
+    (path / "run.json").touch()
+    (path / "DONE").touch()
+
+
+def table(path, rows):
+    """Rows as CSV; unlike a run's own way of writing not made to survive a power cut, which takes its time."""
+    lines = [",".join(rows[0]), *(",".join(str(value) for value in row.values()) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
