@@ -6,13 +6,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # One thread per process: two on a busy two-core machine are slower, not faster.
 export OMP_NUM_THREADS := 1
 
-.PHONY: help setup demo test test-slow lint bench clean
+.PHONY: help setup demo test test-slow lint bench figures clean
 
 help:
 	@echo "make demo       train, evaluate and audit two policies side by side; a page about them (five minutes)"
 	@echo "make test       the fast tests, what CI runs"
 	@echo "make test-slow  the long ones: 1e8 adversarial cases, torch.compile, a hundred kills"
 	@echo "make lint       ruff and mypy"
+	@echo "make figures    every published table, figure and page from results/, without training"
 	@echo "make bench      the guarantee, the cost of every layer, and training beside SB3 and SBX, as tables"
 
 setup: .venv/.installed
@@ -44,6 +45,11 @@ bench: .venv/.bench
 	$(BIN)/python -W ignore benchmarks/layers.py
 	$(BIN)/python benchmarks/guarantee.py --cases 1e8 --workers 2
 	$(BIN)/python benchmarks/train.py
+
+figures: setup
+	for campaign in results/*/campaign.json; do \
+		folder=$$(dirname $$campaign); $(BIN)/slewrl report $$folder --html --out $$folder/report || exit 1; \
+	done
 
 clean:
 	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

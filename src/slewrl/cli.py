@@ -327,7 +327,7 @@ def main() -> None:
         print(__version__)
         raise SystemExit(0)
     commands = Limits | Train | Evaluate | Play | Annotated[CampaignCommand, tyro.conf.subcommand("campaign")]
-    command: Any = tyro.cli(commands | Report | Demo, prog="slewrl", description=HELP)  # type: ignore[arg-type]
+    command: Any = tyro.cli(commands | Report | Demo, prog="slewrl", description=HELP)
     try:
         raise SystemExit(command.run())
     except KeyboardInterrupt:
