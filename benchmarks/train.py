@@ -15,6 +15,7 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
+import importlib.util
 import multiprocessing
 import tempfile
 import time
@@ -191,6 +192,9 @@ def measure(task: str, agent: str, bench: Bench) -> dict[str, float]:
 
 def main(bench: Bench) -> None:
     """Run, print, and write if asked."""
+    missing = [name for name in ("stable_baselines3", "sbx") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SystemExit(f'{missing[0]} is not installed: pip install -e ".[bench]", or make bench')
     rows = []
     for task in bench.tasks:
         for agent in bench.agents:

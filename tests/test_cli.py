@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from slewrl import LAYERS, RateLimits, __version__
-from slewrl.cli import main
-from slewrl.runs import RunFolder
+from slewrl.cli import Train, _value, main, refuse_repeats
+from slewrl.runs import RunFolder, RunSpec
+from slewrl.train import check_spec
 
 URDF = Path(__file__).parents[1] / "examples" / "leg.urdf"
 
@@ -20,6 +22,7 @@ def slewrl(monkeypatch, tmp_path, capsys):
     """Run the command in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(sys, "path", list(sys.path))
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["slewrl", *map(str, arguments)])
@@ -157,12 +160,19 @@ def test_train_evaluate_and_refuse(slewrl, tmp_path):
     assert "already holds a run: resume it" in slewrl("train", *options).stderr
     assert slewrl("train", "--resume", "run").returncode == 0  # finished already
     for arguments, message in (
-        (["--task", "CartPole-v1"], "error: no presets for 'CartPole-v1'"),
+        (["--task", "CartPole-v1"], "error: CartPole-v1: action space is Discrete(2), expected a flat Box"),
         (["--task", "Nothing-v9"], "error: task 'Nothing-v9'"),
         (["--task", "Pendulum-v1", "--layer", "ddsrat"], "Did you mean 'ddsrad'"),
         (["--task", "Pendulum-v1", "--agent", "ppo"], "unknown agent 'ppo'"),
         (["--task", "Pendulum-v1", "--set", "rate=1"], "--set is 'rate=1', expected agent.NAME=VALUE"),
-        (["--task", "Pendulum-v1", "--set", "agent.tempo=1"], "unexpected keyword argument 'tempo'"),
+        (
+            ["--task", "Pendulum-v1", "--set", "agent.tempo=1"],
+            "agent.tempo: the agent has no such option; it has: hid",
+        ),
+        (
+            ["--task", "Pendulum-v1", "--set", "agent.discount=1", "--set", "layer.penalty_weight=0"],
+            "--set is there twice",
+        ),
         (["--task", "Pendulum-v1", "--environments", "0"], "environments is 0, expected at least 1"),
         (["--resume", "nowhere"], "error: nowhere holds no run"),
         ([], "error: --task is missing"),
@@ -184,3 +194,56 @@ def test_train_evaluate_and_refuse(slewrl, tmp_path):
     spec = RunFolder(tmp_path / "set").spec()
     assert spec.agent_options == {"hidden": [8, 8], "learning_rate": 1e-3, "mean_bound": "tanh"}
     assert spec.density == "action"
+
+
+def test_values_as_people_write_them():
+    texts = {".9": 0.9, "1e-3": 1e-3, "[8, 8]": [8, 8], "(8,8)": [8, 8], "tanh": "tanh", "true": True, "3": 3}
+    assert {text: _value(text) for text in texts} == texts
+    refuse_repeats(["train", "--set", "a=1", "b=2", "--out", "x"])
+    with pytest.raises(ValueError, match="--out is there twice"):
+        refuse_repeats(["--out=a", "--set", "a=1", "--out", "b"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"steps": 200}, "steps is 200, but the first 10000 only fill the replay"),
+        ({"agent": "td3", "density": "action"}, "density is 'action', but td3 has no entropy"),
+        ({"task": "no_such_module:Arm-v0"}, "No module named 'no_such_module'.*on PYTHONPATH"),
+        ({"limits": "nowhere.yaml"}, "there is no file 'nowhere.yaml'"),
+        ({"layer_options": {"weight": 1}}, "--set layer.weight: the layer has no such option; it has: penalty_weight"),
+        ({"layer_options": {"penalty_weight": "much"}}, "penalty_weight is 'much', expected a finite number"),
+        ({"agent_options": {"hidden": 5}}, "hidden is 5, expected widths"),
+        ({"agent_options": {"log_std_range": [2, -20]}}, "log_std_range is .2, -20., expected .low, high."),
+        ({"layer": "os.path:join"}, "expected a class that subclasses ActionLayer"),
+    ],
+)
+def test_runs_that_could_not_begin(changes, message):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        check_spec(replace(RunSpec("Pendulum-v1"), **changes))
+
+
+def test_paper_mode_and_another_density():
+    with pytest.raises(ValueError, match="--paper-mode means --density action"):
+        Train(RunSpec("Pendulum-v1", density="action_scaled"), paper_mode=True)._chosen()
+    assert Train(RunSpec("Pendulum-v1", agent="td3"), paper_mode=True)._chosen().density == "normalized"
+
+
+def test_an_environment_of_ones_own(slewrl, tmp_path):
+    """In a module beside the user, without a word about rendering."""
+    (tmp_path / "arm.py").write_text(
+        "import gymnasium as gym\n"
+        "from gymnasium.envs.classic_control import PendulumEnv\n"
+        "class Arm(PendulumEnv):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "gym.register('Arm-v0', Arm, max_episode_steps=50)\n"
+    )
+    RateLimits(0.5, -2.0, 2.0, names=["pivot"]).to_yaml(tmp_path / "arm.yaml")
+    options = ("--task", "arm:Arm-v0", "--limits", "arm.yaml", "--steps", "60", "--learning-starts", "50", "--out", "r")
+    assert slewrl("train", *options).returncode == 0
+    assert "step 60, 1 episodes" in slewrl("evaluate", "r", "--episodes", "1").stdout
+    refused = slewrl("play", "r")
+    assert (
+        refused.returncode == 2 and "cannot be made to render" in refused.stderr and "Traceback" not in refused.stderr
+    )

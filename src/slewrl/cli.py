@@ -137,6 +137,9 @@ class Train:
             raise ValueError(f"--resume takes everything from {self.resume}: leave the other options out")
         folder = RunFolder(self.resume) if self.resume else self._begin()
         spec, console = folder.spec(), Console()
+        if folder.done:
+            console.print(f"[bold]{folder.path}[/] is finished; next: [bold]slewrl evaluate {folder.path}[/]")
+            return 0
         console.print(
             f"[bold]{folder.path}[/]: {spec.task} {spec.limits}, {spec.agent} with {spec.layer}, {spec.steps:,} steps"
         )
@@ -165,9 +168,12 @@ class Train:
                 raise ValueError(f"--set is {text!r}, expected agent.NAME=VALUE or layer.NAME=VALUE")
             options[owner][name] = _value(value)
         spec = replace(self.spec, agent_options=options["agent"], layer_options=options["layer"])
-        if self.paper_mode:
-            spec = replace(spec, density="action", agent_options={**options["agent"], "mean_bound": "tanh"})
-        return spec
+        if not self.paper_mode:
+            return spec
+        if spec.density not in (RunSpec().density, "action"):
+            raise ValueError(f"--paper-mode means --density action, but --density is {spec.density!r}: choose one")
+        density = "action" if spec.agent == "sac" else spec.density  # TD3 has no entropy
+        return replace(spec, density=density, agent_options={**options["agent"], "mean_bound": "tanh"})
 
 
 @dataclass(frozen=True)
@@ -190,7 +196,9 @@ class Evaluate:
         if self.episodes < 1:
             raise ValueError(f"--episodes is {self.episodes}, expected at least 1")
         policy, result = evaluate_run(self.run_folder, self.episodes)
-        table = Table(title=f"{self.run_folder}, step {policy.step:,}, {self.episodes} episodes", box=SIMPLE_HEAD)
+        steps = RunFolder(self.run_folder).spec().steps
+        far = f"step {policy.step:,}" + (f" of {steps:,}" if policy.step < steps else "")
+        table = Table(title=f"{self.run_folder}, {far}, {self.episodes} episodes", box=SIMPLE_HEAD)
         table.title_justify = "left"
         for column in ("", "value"):
             table.add_column(column, justify="right" if column else "left")
@@ -227,6 +235,7 @@ class Play:
         if self.episodes < 1:
             raise ValueError(f"--episodes is {self.episodes}, expected at least 1")
         video = self.video or self.run_folder / "play.mp4"
+        Console().print("rendering; a MuJoCo episode of 1 000 frames takes a minute or two without a GPU")
         frames, returns, violations = record(self.run_folder, video, self.episodes, self.seed)
         scores = ", ".join(f"{value:,.0f}" for value in returns)
         Console().print(f"wrote [bold]{video}[/]: {frames:,} frames, return {scores}, {violations} violations")
@@ -254,14 +263,18 @@ class Demo:
         for name in ("cases", "steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name} is {getattr(self, name)}, expected at least 1")
-        return int(demo.run(self.out, self.cases, self.steps) > 0)
+        try:
+            return int(demo.run(self.out, self.cases, self.steps) > 0)
+        except KeyboardInterrupt:
+            print(f"stopped; the same command goes on where it was (runs are in {self.out})", file=sys.stderr)
+            return 130
 
 
 @dataclass(frozen=True)
 class Report:
     """Turn a campaign's finished runs into tables, figures and one page: the paper's layout, and its claims.
 
-    slewrl report campaigns/first --html
+    slewrl report runs/first --html
     """
 
     campaign: tyro.conf.Positional[Path]
@@ -283,11 +296,21 @@ class Report:
 
 
 def _value(text: str) -> Any:
-    """A number, a list or true/false as JSON has them; anything else is a word."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
+    """A number, a list (in either kind of brackets) or true/false; anything else is a word."""
+    listed = f"[{text[1:-1]}]" if text.startswith("(") and text.endswith(")") else text
+    for read in (json.loads, float):
+        try:
+            return read(listed)
+        except ValueError:
+            continue
+    return text
+
+
+def refuse_repeats(arguments: list[str]) -> None:
+    """An option given twice: only the second would count, and nobody would know."""
+    options = [argument.partition("=")[0] for argument in arguments if argument.startswith("--")]
+    if twice := [option for option in options if options.count(option) > 1]:
+        raise ValueError(f"{twice[0]} is there twice, expected once (it may take several values: {twice[0]} A B)")
 
 
 def print_limits(limits: "RateLimits", title: str) -> None:
@@ -326,9 +349,11 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(__version__)
         raise SystemExit(0)
+    sys.path.append(str(Path.cwd()))  # where a user's own environments and layers are; last, so as to hide nothing
     commands = Limits | Train | Evaluate | Play | Annotated[CampaignCommand, tyro.conf.subcommand("campaign")]
-    command: Any = tyro.cli(commands | Report | Demo, prog="slewrl", description=HELP)
     try:
+        refuse_repeats(sys.argv[1:])
+        command: Any = tyro.cli(commands | Report | Demo, prog="slewrl", description=HELP)
         raise SystemExit(command.run())
     except KeyboardInterrupt:
         raise SystemExit(130) from None

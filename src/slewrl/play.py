@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,8 +44,17 @@ def load_policy(run: Path, render_mode: str | None = None) -> Policy:
     folder = RunFolder(run)
     spec = folder.spec()
     limits = run_limits(spec, folder)
+    if not checkpoint.checkpoints(folder.checkpoints):
+        raise FileNotFoundError(f"{run} has no checkpoint yet: train it first (slewrl train --resume {run})")
     state, complaints = checkpoint.load_newest(folder.checkpoints)
-    env = Augment(gym.make(spec.task, render_mode=render_mode), limits)
+    # Only to record: an environment of the user's own need not know of render modes.
+    options = {"render_mode": render_mode} if render_mode else {}
+    try:
+        env = Augment(gym.make(spec.task, **options), limits)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise UserFacingError(f"{spec.task} cannot be made to render: {error}") from error
+    except ImportError as error:
+        raise UserFacingError(f"task {spec.task!r}: {error} (is its module here, or on PYTHONPATH?)") from error
     agent = make_agent(spec, limits, env.observation_space.shape[0])  # type: ignore[index]
     agent.load_state_dict(state["agent"])
     return Policy(lambda x: agent.act(x, explore=False), env, state["step"], complaints)
@@ -73,7 +84,7 @@ def record(run: Path, video: Path, episodes: int, seed: int) -> tuple[int, list[
     policy = load_policy(run, render_mode="rgb_array")
     frames, returns, violations = 0, [], 0
     film: Any = imageio.get_writer(video, fps=policy.env.metadata.get("render_fps", 30))  # opens at the first picture
-    with film:
+    with _whole(video), film:
         for k in range(episodes):
             where = f"{policy.env.name}, episode {k}"
             observation, done, total = checked_reset(policy.env, where, seed + k), False, 0.0
@@ -85,6 +96,16 @@ def record(run: Path, video: Path, episodes: int, seed: int) -> tuple[int, list[
             returns.append(total)
             violations += info["rate_use"].violations
     return frames, returns, violations
+
+
+@contextmanager
+def _whole(video: Path) -> Iterator[None]:
+    """Leave no film that was broken off."""
+    try:
+        yield
+    except BaseException:
+        video.unlink(missing_ok=True)
+        raise
 
 
 def _render(env: gym.Env[Any, Any]) -> Any:

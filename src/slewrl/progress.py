@@ -1,6 +1,7 @@
 """One line that shows a run: steps, steps/s, returns, how the limits are used, violations, time left."""
 
 import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,19 +15,23 @@ COLUMNS: list[Any] = [
     BarColumn(12),
     "{task.completed:,} steps",
     TimeRemainingColumn(compact=True),
-    "{task.fields[rate]:.0f}/s",
-    "return {task.fields[episode_return]:.0f}",
-    "eval {task.fields[return_mean]:.0f}",
-    "use {task.fields[utilisation]:.0%}",
+    "{task.fields[rate]}/s",
+    "return {task.fields[episode_return]}",
+    "eval {task.fields[return_mean]}",
+    "use {task.fields[utilisation]}",
     "violations {task.fields[violations]}",
 ]
 """Fits 80 columns; the time left comes early, since a narrow terminal cuts from the end."""
+
+FORMS = {"rate": ".0f", "episode_return": ".0f", "return_mean": ".0f", "utilisation": ".0%"}
+"""Of each number shown; steps/s are by the clock on the wall, as is the time left."""
 
 
 @contextmanager
 def progress_line(steps: int, console: Console) -> Iterator[Report]:
     """Gives the function to call with each row logged, or with ``{"message": ...}`` for what a person should know."""
-    start: Any = {"rate": 0.0, "episode_return": 0.0, "return_mean": 0.0, "utilisation": 0.0, "violations": 0}
+    start: Any = {**dict.fromkeys(FORMS, "-"), "violations": 0}
+    begun: list[tuple[int, float]] = []
     with Progress(*COLUMNS, console=console, speed_estimate_period=300) as progress:
         line = progress.add_task("", total=steps, **start)
 
@@ -35,10 +40,15 @@ def progress_line(steps: int, console: Console) -> Iterator[Report]:
                 console.print(f"[yellow]{row['message']}[/]")
                 return
             # NaN before the first episode ends; an evaluation's utilisation and violations are its own.
-            names = (
-                ("return_mean",) if "return_mean" in row else ("rate", "episode_return", "utilisation", "violations")
-            )
-            shown: Any = {key: 0.0 if math.isnan(row[key]) else row[key] for key in names}
+            names = ("return_mean",) if "return_mean" in row else ("episode_return", "utilisation", "violations")
+            begun.append((row["step"], time.monotonic()))
+            rate = (row["step"] - begun[0][0]) / max(begun[-1][1] - begun[0][1], 1e-9)
+            seen = {key: row[key] for key in names} | ({"rate": rate} if rate else {})
+            shown: Any = {key: _shown(value, FORMS.get(key, "")) for key, value in seen.items()}
             progress.update(line, completed=row["step"], **shown)
 
         yield report
+
+
+def _shown(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else format(value, form)

@@ -15,11 +15,11 @@ import torch
 from slewrl import checkpoint
 from slewrl.agents import AGENTS
 from slewrl.augmented import previous_action
-from slewrl.envs.augment import Augment
+from slewrl.envs.augment import Augment, check_action_space
 from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.envs.state import get_state, set_state
 from slewrl.evaluate import evaluate
-from slewrl.layers import make_layer
+from slewrl.layers import LAYERS, make_layer
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
 from slewrl.logs import Logs, Report
@@ -152,7 +152,9 @@ class Trainer:
     def restore(self, state: dict[str, Any]) -> list[str]:
         """Go on from a checkpoint; returns what a person should know about it."""
         if _listed(state["spec"]) != _listed(dataclasses.asdict(self.spec)):
-            raise ValueError(f"{self.folder.path}: the checkpoint is of another run: {state['spec']}")
+            theirs, ours = _listed(state["spec"]), _listed(dataclasses.asdict(self.spec))
+            differ = [f"{k} is {ours.get(k)!r} in run.json, {v!r} there" for k, v in theirs.items() if ours.get(k) != v]
+            raise ValueError(f"{self.folder.path}: the checkpoint is of another run: {', '.join(differ)}")
         if not self.replay.found:
             raise FileNotFoundError(f"{self.replay.path} is gone: a run cannot go on without its replay")
         self.agent.load_state_dict(state["agent"])
@@ -202,7 +204,7 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
     spec, folder = trainer.spec, trainer.folder
     if checkpoint.checkpoints(folder.checkpoints):
         state, complaints = checkpoint.load_newest(folder.checkpoints)
-        for message in [*complaints, *trainer.restore(state)]:
+        for message in [*complaints, *trainer.restore(state), f"resumed at step {trainer.step:,}"]:
             report({"message": message})
     else:
         folder.cut({})
@@ -243,25 +245,57 @@ def check_spec(spec: RunSpec) -> None:
     for name in ("seed", "learning_starts"):
         if getattr(spec, name) < 0:
             raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 0")
-    try:
-        env = gym.make(spec.task)
-    except gym.error.Error as error:
-        raise ValueError(f"task {spec.task!r}: {error}") from error
-    if env.spec is None or env.spec.max_episode_steps is None:
-        raise ValueError(f"{spec.task} has no time limit, so an evaluation might never end: register it with one")
+    if spec.steps <= spec.learning_starts:
+        raise ValueError(
+            f"steps is {spec.steps}, but the first {spec.learning_starts} only fill the replay: nothing is learned "
+            "(--steps more, or --learning-starts fewer)"
+        )
+    check_options("agent", AGENTS[spec.agent].Config, spec.agent_options)
+    check_options("layer", LAYERS[spec.layer], spec.layer_options)
+    env = _environment(spec.task)
     limits = load_limits(spec.task, spec.limits)
     augmented = Augment(env, limits)
-    try:
-        make_agent(spec, limits, augmented.observation_space.shape[0])  # type: ignore[index]
-    except TypeError as error:
-        raise ValueError(f"--set: {error}") from error
+    agent = make_agent(spec, limits, augmented.observation_space.shape[0])  # type: ignore[index]
+    if spec.density != RunSpec().density and not hasattr(agent, "target_entropy"):
+        raise ValueError(
+            f"density is {spec.density!r}, but {spec.agent} has no entropy to measure: leave --density out"
+        )
     augmented.close()
+
+
+def check_options(owner: str, kind: Any, options: dict[str, Any]) -> None:
+    """Refuse options that ``kind``, a dataclass, does not have."""
+    if not dataclasses.is_dataclass(kind):
+        raise ValueError(f"{owner} is {kind!r}, expected a class that subclasses ActionLayer")
+    known = [field.name for field in dataclasses.fields(kind) if field.name != "density"]
+    if unknown := set(options) - set(known):
+        raise ValueError(f"--set {owner}.{min(unknown)}: the {owner} has no such option; it has: {', '.join(known)}")
+
+
+def _environment(task: str) -> gym.Env[Any, Any]:
+    """The task's environment, if it is of a kind that can be trained on."""
+    try:
+        env = gym.make(task)
+    except gym.error.Error as error:
+        raise ValueError(f"task {task!r}: {error}") from error
+    except ImportError as error:
+        raise ValueError(f"task {task!r}: {error} (is its module here, or on PYTHONPATH?)") from error
+    check_action_space(task, env.action_space)
+    if env.spec is None or env.spec.max_episode_steps is None:
+        raise ValueError(
+            f"{task} has no time limit, so an evaluation might never end: register it with max_episode_steps=1000"
+        )
+    return env
 
 
 def load_limits(task: str, limits: str) -> RateLimits:
     """Limits by preset name or from a limits.yaml."""
     if Path(limits).suffix in (".yaml", ".yml"):
+        if not Path(limits).exists():
+            raise FileNotFoundError(f"--limits: there is no file {limits!r} (slewrl limits writes one)")
         return RateLimits.from_yaml(limits)
+    if Path(limits).exists():
+        raise ValueError(f"--limits is the file {limits!r}, expected a name that ends in .yaml, or a preset")
     return RateLimits.preset(task, limits)
 
 

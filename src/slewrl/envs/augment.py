@@ -140,12 +140,21 @@ def augmented_space(name: str, observation: Any, action: Any, limits: RateLimits
 
 def check_spaces(name: str, observation: Any, action: Any, limits: RateLimits) -> None:
     """Refuse an environment the limits do not fit, saying why."""
+    check_action_space(name, action)
+    _check_fit(name, observation, action, limits)
+
+
+def check_action_space(name: str, action: Any) -> None:
+    """Refuse actions that no rate limit could be put on."""
     if not isinstance(action, Box) or len(action.shape) != 1:
         raise ValueError(f"{name}: action space is {action}, expected a flat Box (rate limits need numbers)")
     if not np.issubdtype(action.dtype, np.floating):
         raise ValueError(f"{name}: actions are of type {action.dtype}, expected floats")
     if not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
         raise ValueError(f"{name}: action space {action} is unbounded, expected finite bounds")
+
+
+def _check_fit(name: str, observation: Any, action: Box, limits: RateLimits) -> None:
     if action.shape[0] != limits.dim:
         raise ValueError(f"{name}: {action.shape[0]} actions, but limits for {limits.dim}: {limits.names}")
     if not isinstance(observation, Box) or len(observation.shape) != 1:

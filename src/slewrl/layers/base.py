@@ -64,8 +64,9 @@ class ActionLayer(ABC):
         """Refuse an unknown density or a weight that is not a finite number >= 0."""
         if self.density not in get_args(Density):
             raise ValueError(f"density is {self.density!r}, expected one of {', '.join(get_args(Density))}")
-        if not (math.isfinite(self.penalty_weight) and self.penalty_weight >= 0):
-            raise ValueError(f"penalty_weight is {self.penalty_weight}, expected a finite number >= 0")
+        weight = self.penalty_weight
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < math.inf:
+            raise ValueError(f"penalty_weight is {weight!r}, expected a finite number >= 0")
 
     def __call__(self, latent: Tensor, box: FeasibleBox) -> Action:
         """Map a latent into the box.
