@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from slewrl.campaign.paper import CAMPAIGNS, METHODS, SEEDS, TASKS, mini
 from slewrl.campaign.runner import Runner, shard
 from slewrl.campaign.spec import Campaign, Selection, grid, load_campaign
 from slewrl.campaign.store import Store, error_file, last_row
+from slewrl.campaign.worker import BUSY, work
 from slewrl.layers import LAYERS
+from slewrl.play import evaluate_run
 from slewrl.runs import RunSpec
 
 TINY = RunSpec(
@@ -38,7 +41,7 @@ def begun(path: Path, campaign: Campaign) -> Store:
 
 def contents(store: Store) -> dict[str, bytes]:
     """Every file that depends on the campaign alone."""
-    ignored = ("timing.csv", "worker.log", "lock", "provenance.json")
+    ignored = ("timing.csv", "worker.log", "lock", "campaign.lock", "provenance.json")
     files = [f for f in sorted(store.path.rglob("*")) if f.is_file() and f.name not in ignored]
     return {str(f.relative_to(store.path)): f.read_bytes() for f in files}
 
@@ -207,9 +210,9 @@ def test_the_last_whole_row(tmp_path):
 
 
 def test_however_it_is_run_the_bytes_are_the_same(tmp_path):
-    """One worker; two; a SIGKILL in the middle of every run."""
+    """One worker; two; a SIGKILL in the middle of every run; stopped and gone on with."""
     campaign = tiny("ddsrad", "post")
-    stores = [begun(tmp_path / name, campaign) for name in ("one", "two", "killed")]
+    stores = [begun(tmp_path / name, campaign) for name in ("one", "two", "killed", "stopped")]
     keys = list(campaign.by_key)
     assert Runner(stores[0], keys, 1).run()
     halves = [Runner(stores[1], shard(keys, f"{k}/2"), 2) for k in (1, 2)]
@@ -225,9 +228,17 @@ def test_however_it_is_run_the_bytes_are_the_same(tmp_path):
     runner = Runner(stores[2], keys, 2)
     assert runner.run(kill_each_once, poll=0.005)
     assert runner.resumed == len(killed) and killed
+
+    def stop_when_learning(runner):
+        if any(list(stores[3].folder(key).checkpoints.glob("*.ckpt")) for key in runner.active):
+            runner.stop()
+
+    stopped = Runner(stores[3], keys[:1], 1)
+    assert not stopped.run(stop_when_learning, poll=0.005) and not stopped.failed
+    assert Runner(stores[3], keys, 1).run()
     expected = contents(stores[0])
     assert len(expected) > 4 * len(keys)
-    assert contents(stores[1]) == expected and contents(stores[2]) == expected
+    assert all(contents(store) == expected for store in stores[1:])
     assert not list(tmp_path.rglob("rows.bin"))  # a finished run needs no replay
     again = Runner(stores[0], keys, 1)
     begin = time.perf_counter()
@@ -240,7 +251,7 @@ def test_a_failure_is_told_and_stops_nobody(tmp_path):
     store = begun(tmp_path / "c", Campaign("tiny", "", (bad, good)))
     runner = Runner(store, [bad.key, good.key], 1)
     assert not runner.run()
-    assert runner.finished == [good.key] and runner.failed == [bad.key]
+    assert runner.finished == [good.key] and list(runner.failed) == [bad.key]
     assert "Gone-v0" in error_file(store.folder(bad.key)).read_text()
     states = {p.key: p.state for p in store.progress()}
     assert states == {bad.key: "failed", good.key: "done"}
@@ -254,7 +265,7 @@ def test_a_run_that_keeps_dying_is_given_up(tmp_path):
     (key,) = store.campaign().by_key
     runner = Runner(store, [key], 1)
     assert not runner.run(lambda r: [process.kill() for process in r.active.values()])
-    assert runner.failed == [key] and runner.resumed == 2
+    assert list(runner.failed) == [key] and runner.resumed == 2
     assert "died 3 times" in error_file(store.folder(key)).read_text()
 
 
@@ -293,7 +304,127 @@ def test_collected_results_need_no_checkpoints(tmp_path):
     assert Runner(store, keys[:1], 1).run()
     assert store.collect(tmp_path / "results") == 1
     copy = Store(tmp_path / "results")
-    assert [(p.key, p.state, p.step) for p in copy.progress()] == [(keys[0], "done", 300)]
+    assert [(p.key, p.state, p.step) for p in copy.progress()] == [(keys[0], "done", 300), (keys[1], "waiting", 0)]
     assert json.loads((copy.path / keys[0] / "provenance.json").read_text())["torch"]
     assert not (copy.path / keys[0] / "checkpoint").exists()
     assert Runner(store, keys[1:], 1).run() and store.collect(tmp_path / "results") == 2
+
+
+def test_a_hundred_shards_begin_at_once(tmp_path):
+    """Each with a selection of its own: none fails, none is lost."""
+    layers = list(LAYERS)[:8]
+
+    def begin(layer):
+        Store(tmp_path / "c").begin(tiny(layer))
+
+    with ThreadPoolExecutor(len(layers)) as pool:
+        list(pool.map(begin, layers))
+    assert {spec.layer for spec in Store(tmp_path / "c").campaign().runs} == set(layers)
+
+
+def test_looking_at_a_run_does_not_fail_it(tmp_path):
+    store = begun(tmp_path / "c", tiny())
+    ((key, spec),) = store.campaign().by_key.items()
+    folder, looking = store.prepare(key, spec), threading.Event()
+
+    def look():
+        while not looking.is_set():
+            assert folder.locked in (True, False)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    for _ in range(200):
+        with folder.lock():
+            pass
+    looking.set()
+    thread.join()
+
+
+def test_a_run_that_another_process_is_at_has_not_failed(tmp_path):
+    store = begun(tmp_path / "c", tiny())
+    ((key, spec),) = store.campaign().by_key.items()
+    folder = store.prepare(key, spec)
+    with folder.lock():
+        assert work(folder.path, patience=0.1) == BUSY
+    assert not error_file(folder).exists()
+
+
+def test_one_bad_folder_stops_nobody(tmp_path):
+    store = begun(tmp_path / "c", tiny("ddsrad", "post"))
+    bad, good = store.campaign().by_key
+    (store.path / bad).mkdir()
+    (store.path / bad / "train.csv").write_text("step\n1\n")
+    runner = Runner(store, [bad, good], 1)
+    assert not runner.run() and runner.finished == [good]
+    assert "holds logs of another run" in runner.failed[bad]
+    assert (store.path / bad / "train.csv").read_text() == "step\n1\n"
+
+
+def test_a_look_at_a_run_changes_no_result(tmp_path):
+    """slewrl evaluate on a campaign's run, before and after its end."""
+    store = begun(tmp_path / "c", tiny())
+    (key,) = store.campaign().by_key
+    folder = store.folder(key)
+
+    def peek(runner):
+        if (
+            key in runner.active
+            and list(folder.checkpoints.glob("*.ckpt"))
+            and not (folder.path / "evaluation").exists()
+        ):
+            evaluate_run(folder.path, 1)
+
+    assert Runner(store, [key], 1).run(peek, poll=0.005)
+    final = (folder.path / "final" / "episodes.csv").read_bytes()
+    assert len(final.splitlines()) == 11
+    evaluate_run(folder.path, 1)
+    assert (folder.path / "final" / "episodes.csv").read_bytes() == final
+
+
+def test_a_worker_stops_when_its_runner_is_killed(tmp_path):
+    store = begun(tmp_path / "c", tiny(steps=100_000))
+    ((key, spec),) = store.campaign().by_key.items()
+    folder = store.prepare(key, spec)
+    code = f"from slewrl.campaign.runner import start; from pathlib import Path; start(Path({str(folder.path)!r}))"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)  # the parent is gone at once
+    begin = time.monotonic()
+    while time.monotonic() - begin < 60 and not (folder.locked or (folder.path / "lock").exists()):
+        time.sleep(0.1)
+    while folder.locked and time.monotonic() - begin < 60:
+        time.sleep(0.1)
+    assert not folder.locked and not folder.done
+
+
+def test_violations_of_every_evaluation_are_counted(tmp_path):
+    store = begun(tmp_path / "c", tiny())
+    ((key, spec),) = store.campaign().by_key.items()
+    path = store.prepare(key, spec).path
+    (path / "train.csv").write_text("step,violations\n100,2\n")
+    (path / "eval.csv").write_text("step,return_mean,violations\n100,1.0,5\n200,1.0,0\n")
+    (path / "final").mkdir()
+    (path / "final" / "episodes.csv").write_text("episode,violations\n0,1\n")
+    assert [p.violations for p in store.progress()] == [8]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("base: {steps: 1e6}\ngrid: {seed: [1]}", "steps is '1e6', expected a whole number"),
+        ("grid: {seed: [a]}", "seed is 'a', expected a whole number"),
+        ("grid: {agent_options: [3]}", "agent_options is 3, expected names and values"),
+        ("grid: {evaluate_every: [10, 20]}", "two different runs named .*: evaluate_every is no part of a run's name"),
+    ],
+)
+def test_values_of_the_wrong_kind(tmp_path, text, message):
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        load_campaign(str(tmp_path / "c.yaml"))
+
+
+def test_every_cell_and_seed_is_checked():
+    with pytest.raises(ValueError, match="layer.penalti: the layer has no such option"):
+        check(Campaign("x", "", grid(TINY, layer_options=[{"penalty_weight": 0.1}, {"penalti": 1}])))
+    with pytest.raises(ValueError, match="seed is -3, expected at least 0"):
+        check(tiny(seeds=(1, -3)))
+    with pytest.raises(ValueError, match="steps is 0"):
+        check(Selection(steps=0).of(tiny()))

@@ -11,7 +11,6 @@ from slewrl.campaign.cluster import NotSharedError, RayRunner, _task
 from slewrl.campaign.paper import mini
 from slewrl.campaign.runner import Runner
 from slewrl.errors import UserFacingError
-from slewrl.runs import RunSpec
 
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "slewrl[cluster]"')
 pytestmark = pytest.mark.filterwarnings(
@@ -65,7 +64,7 @@ def test_a_worker_and_a_node_die(cluster, tmp_path):
 def test_a_folder_that_is_not_shared(tmp_path):
     store = begun(tmp_path, mini())
     with pytest.raises(NotSharedError, match="does not see .* needs a folder all nodes share"):
-        _task(str(store.path), "token", "key", RunSpec())
+        _task(str(store.path / "key"), "token")
 
 
 def test_no_cluster(tmp_path):

@@ -40,6 +40,12 @@ def save(folder: Path, step: int, state: dict[str, Any]) -> Path:
     return path
 
 
+def keep_last(folder: Path) -> None:
+    """Drop all but the newest: where a run was interrupted must not show once it is finished."""
+    for old in checkpoints(folder)[:-1]:
+        old.unlink()
+
+
 def checkpoints(folder: Path) -> list[Path]:
     """The finished checkpoints of a run, oldest first."""
     return sorted(folder.glob("*.ckpt"))

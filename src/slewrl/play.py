@@ -60,14 +60,14 @@ def load_policy(run: Path, render_mode: str | None = None) -> Policy:
     return Policy(lambda x: agent.act(x, explore=False), env, state["step"], complaints)
 
 
-def evaluate_run(run: Path, episodes: int) -> tuple[Policy, Evaluation]:
-    """Evaluate a run's policy and write the run's evaluation/ folder: density, increments and, last, episodes."""
+def evaluate_run(run: Path, episodes: int, into: str = "evaluation") -> tuple[Policy, Evaluation]:
+    """Evaluate a run's policy and write a folder of the run's about it: density, increments and, last, episodes."""
     policy = load_policy(run)
     result = evaluate(policy.act, policy.env, episodes, EVALUATION_SEED)
     names = policy.env.limits.names
-    write_csv(run / "evaluation" / "density.csv", result.density(names))
-    write_csv(run / "evaluation" / "increments.csv", result.some_increments(names))
-    write_csv(run / "evaluation" / "episodes.csv", result.episodes())
+    write_csv(run / into / "density.csv", result.density(names))
+    write_csv(run / into / "increments.csv", result.some_increments(names))
+    write_csv(run / into / "episodes.csv", result.episodes())
     return policy, result
 
 
@@ -83,8 +83,9 @@ def record(run: Path, video: Path, episodes: int, seed: int) -> tuple[int, list[
         os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's default needs a screen
     policy = load_policy(run, render_mode="rgb_array")
     frames, returns, violations = 0, [], 0
-    film: Any = imageio.get_writer(video, fps=policy.env.metadata.get("render_fps", 30))  # opens at the first picture
-    with _whole(video), film:
+    aside = video.with_stem(f".{video.stem}")  # no film that was broken off takes the place of a whole one
+    film: Any = imageio.get_writer(aside, fps=policy.env.metadata.get("render_fps", 30))  # opens at the first picture
+    with _whole(aside, video), film:
         for k in range(episodes):
             where = f"{policy.env.name}, episode {k}"
             observation, done, total = checked_reset(policy.env, where, seed + k), False, 0.0
@@ -99,13 +100,13 @@ def record(run: Path, video: Path, episodes: int, seed: int) -> tuple[int, list[
 
 
 @contextmanager
-def _whole(video: Path) -> Iterator[None]:
-    """Leave no film that was broken off."""
+def _whole(aside: Path, path: Path) -> Iterator[None]:
+    """Put the file in its place once it is whole, or leave none."""
     try:
         yield
-    except BaseException:
-        video.unlink(missing_ok=True)
-        raise
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def _render(env: gym.Env[Any, Any]) -> Any:

@@ -13,6 +13,7 @@ import os
 import platform
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -62,13 +63,28 @@ class RunSpec:
     layer_options: Suppress[dict[str, Any]] = field(default_factory=dict)
     """Fields of the layer that differ from its defaults."""
 
+    def __post_init__(self) -> None:
+        """Refuse values of the wrong kind, as a file written by hand may hold them."""
+        for name, default in _DEFAULTS.items():
+            value = getattr(self, name)
+            if type(value) is not type(default):
+                kind = {int: "a whole number", str: "a word", dict: "names and values"}[type(default)]
+                raise ValueError(f"{name} is {value!r}, expected {kind}")
+
     @property
     def key(self) -> str:
         """A readable name: task, limits, agent, layer, density, the options that were set, and the seed."""
         options = {**self.agent_options, **self.layer_options}
+        changed = {"batch_size": self.batch_size, "environments": self.environments}
+        options |= {name: value for name, value in changed.items() if value != _DEFAULTS[name]}
         chosen = [f"{name}={_word(value)}" for name, value in sorted(options.items())]
         parts = (self.task, Path(self.limits).stem, self.agent, self.layer, self.density, *chosen, f"s{self.seed}")
         return "-".join(str(part).replace(":", ".").replace("/", ".") for part in parts)
+
+
+_DEFAULTS: dict[str, Any] = {
+    f.name: f.default if f.default is not dataclasses.MISSING else {} for f in dataclasses.fields(RunSpec)
+}
 
 
 class RunFolder:
@@ -162,13 +178,18 @@ class RunFolder:
             os.truncate(path, size)
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other processes from training here; the lock goes with the process, however that ends."""
+    def lock(self, patience: float = 2.0) -> Iterator[None]:
+        """Keep other processes from training here; the lock goes with the process, however that ends.
+
+        ``patience``: seconds to wait for another process to let go. Two for one that only looks (``locked``); more for
+        one whose node has died, which a network file system takes minutes to notice.
+        """
         with open(self.path / "lock", "a", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise BlockingIOError(f"{self.path}: another process is training this run") from None
+            deadline = time.monotonic() + patience
+            while not _take(file):
+                if time.monotonic() > deadline:
+                    raise BlockingIOError(f"{self.path}: another process is training this run") from None
+                time.sleep(0.05)
             file.truncate(0)
             file.write(f"{os.getpid()}\n")
             file.flush()
@@ -190,6 +211,14 @@ class RunFolder:
     def finish(self) -> None:
         """Mark the run as finished."""
         write_atomically(self.path / "DONE", "")
+
+
+def _take(file: Any) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def provenance() -> dict[str, str]:
@@ -221,7 +250,7 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a file that is whole or not there."""
-    aside = path.with_name(path.name + ".tmp")
+    aside = path.with_name(f"{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # others may write it, too
     with open(aside, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()

@@ -193,11 +193,16 @@ def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, t
         report: called with every row logged, and with ``{"message": ...}`` for what a person should know.
         tensorboard: whether to write the same numbers for TensorBoard, too.
     """
-    torch.set_num_threads(1)
-    if folder.done:
-        return True
     with folder.lock():
-        return _train(Trainer(spec, folder), report, tensorboard)
+        return train_locked(spec, folder, report, tensorboard)
+
+
+def train_locked(
+    spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, tensorboard: bool = False
+) -> bool:
+    """As ``train``, for whoever holds the folder's lock."""
+    torch.set_num_threads(1)
+    return folder.done or _train(Trainer(spec, folder), report, tensorboard)
 
 
 def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
@@ -222,6 +227,7 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
             logs.flush()
             trainer.save()
             return False
+    checkpoint.keep_last(folder.checkpoints)
     folder.finish()
     return True
 
@@ -294,7 +300,7 @@ def load_limits(task: str, limits: str) -> RateLimits:
         if not Path(limits).exists():
             raise FileNotFoundError(f"--limits: there is no file {limits!r} (slewrl limits writes one)")
         return RateLimits.from_yaml(limits)
-    if Path(limits).exists():
+    if Path(limits).is_file():
         raise ValueError(f"--limits is the file {limits!r}, expected a name that ends in .yaml, or a preset")
     return RateLimits.preset(task, limits)
 

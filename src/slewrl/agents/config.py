@@ -23,8 +23,8 @@ def check_config(config: Any) -> None:
     hidden = values["hidden"]
     if not isinstance(hidden, tuple) or not hidden or not all(isinstance(n, int) and n > 0 for n in hidden):
         raise ValueError(f"hidden is {hidden!r}, expected widths such as (256, 256)")
-    low, high = values.get("log_std_range", (0.0, 1.0))
-    if not low < high:
-        raise ValueError(f"log_std_range is {values['log_std_range']!r}, expected (low, high) with low < high")
+    between = values.get("log_std_range", (0.0, 1.0))
+    if not isinstance(between, tuple) or len(between) != 2 or not between[0] < between[1]:
+        raise ValueError(f"log_std_range is {between!r}, expected (low, high) with low < high")
     if values["mean_bound"] not in ("linear", "tanh"):
         raise ValueError(f"mean_bound is {values['mean_bound']!r}, expected 'linear' or 'tanh'")

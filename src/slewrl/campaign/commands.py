@@ -1,7 +1,7 @@
 """``slewrl campaign``: run, status, retry, collect, list."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -28,26 +28,29 @@ class Where:
     """Address of a Ray cluster that shares the folder, or "auto" (pip install "slewrl[cluster]")."""
 
     def run(self, store: Store, keys: list[str]) -> int:
-        """Make the runs; the exit code is 0 when all are finished, 1 when some failed, 130 when it was stopped."""
-        console = Console()
-        chosen = shard(keys, self.shard) if self.shard else keys
-        if self.workers is not None and self.workers < 1:
-            raise ValueError(f"--workers is {self.workers}, expected at least 1")
+        """Make the runs. The exit code: 0 all finished, 1 some failed, 130 stopped, 4 some left to other processes."""
+        console, chosen = Console(), self.mine(keys)
+        if self.workers is not None and (self.workers < 1 or self.ray):
+            raise ValueError(f"--workers is {self.workers}, expected at least 1, and Ray counts cores by itself")
         if self.ray:
             from slewrl.campaign.cluster import RayRunner
 
             runner: Runner = RayRunner(store, chosen, self.workers or 0, address=self.ray)
         else:
             runner = Runner(store, chosen, self.workers or cores())
-        with watched(store, chosen, console) as watch:
+        with watched(store, console) as watch:
             complete = runner.run(watch)
-        for key in runner.failed:
-            console.print(f"[red]{key}[/] failed:\n{error_file(store.folder(key)).read_text(encoding='utf-8')}")
+        for key, how in runner.failed.items():
+            console.print(f"{key} failed:\n{how}", style="red", markup=False)
         after = f"slewrl report {store.path}" if complete else f"slewrl campaign status {store.path}"
         console.print(f"{len(runner.finished)} of {len(chosen)} done in [bold]{store.path}[/]; next: {after}")
-        if runner.failed:
-            return 1
-        return 130 if runner.stopping else 0
+        if runner.failed or runner.stopping:
+            return 1 if runner.failed else 130
+        return 0 if complete else 4
+
+    def mine(self, keys: list[str]) -> list[str]:
+        """The share of the runs that is for this process."""
+        return shard(keys, self.shard) if self.shard else keys
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,8 @@ class Status:
         for run in runs:
             if run.state == "failed":
                 text = error_file(store.folder(run.key)).read_text(encoding="utf-8")
-                console.print(f"[red]{run.key}[/] failed (slewrl campaign retry {self.folder}):\n{text}")
+                what = f"{run.key} failed (slewrl campaign retry {self.folder}):\n{text}"
+                console.print(what, style="red", markup=False)
         counts = Counter(run.state for run in runs)
         parts = [f"[{COLOURS[state]}]{count} {state}[/]" for state, count in counts.most_common()]
         console.print(f"{store.campaign().name}: {len(runs)} runs, " + ", ".join(parts))
@@ -114,11 +118,12 @@ class Retry:
     def run(self) -> int:
         """Make those runs."""
         store = Store(self.folder)
-        keys = [run.key for run in store.progress() if run.state in ("failed", "stopped")]
+        states = {run.key: run.state for run in store.progress()}
+        keys = [key for key in self.where.mine(list(states)) if states[key] in ("failed", "stopped")]
         if not keys:
             Console().print("nothing failed and nothing was stopped")
             return 0
-        return self.where.run(store, keys)
+        return replace(self.where, shard=None).run(store, keys)
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,8 @@ class Collect:
     def run(self) -> int:
         """Copy, and say how many."""
         count = Store(self.folder).collect(self.to)
-        Console().print(f"{count} finished runs in [bold]{self.to}[/]; next: slewrl report {self.to}")
+        after = f"; next: slewrl report {self.to}" if count else ": there is nothing to report yet"
+        Console().print(f"{count} finished runs in [bold]{self.to}[/]{after}")
         return 0
 
 
@@ -180,7 +186,7 @@ def check(campaign: Campaign) -> None:
 
     seen = set()
     for spec in campaign.runs:
-        kind = (spec.task, spec.limits, spec.agent, spec.layer, spec.density, str(spec.agent_options), spec.steps)
-        if kind not in seen:  # seeds do not matter here, and making an environment takes its time
+        kind = str(replace(spec, seed=0))
+        if kind not in seen or spec.seed < 0:  # other seeds do not matter, and making an environment takes its time
             seen.add(kind)
             check_spec(spec)

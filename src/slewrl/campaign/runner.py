@@ -9,16 +9,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from slewrl.campaign.store import Store, error_file, state_of
-from slewrl.campaign.worker import FAILED, FINISHED, STOPPED
-from slewrl.runs import RunFolder
+from slewrl.campaign.worker import BUSY, FAILED, FINISHED, STOPPED
+from slewrl.runs import RunFolder, RunSpec
 
 TRIES = 3
 Watch = Callable[["Runner"], None]
@@ -41,44 +43,63 @@ class Runner:
     active: dict[str, Any] = field(default_factory=dict)
     """Runs under way, and what runs them."""
     finished: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Runs that failed, and how: a traceback or a line."""
     elsewhere: list[str] = field(default_factory=list)
     """Runs that another process is at."""
     resumed: int = 0
     """How often a run was killed and taken up again."""
     stopping: bool = False
 
+    def __post_init__(self) -> None:
+        """Read which runs these are, once."""
+        self.specs: dict[str, RunSpec] = self.store.campaign().by_key
+
     def run(self, watch: Watch = lambda runner: None, poll: float = 0.2) -> bool:
-        """Run them all; returns whether all are finished. Ctrl-C lets every run checkpoint first."""
-        specs = self.store.campaign().by_key
+        """Run them all; returns whether all are finished. Ctrl-C or SIGTERM lets every run checkpoint first."""
         waiting, tries = deque(self.keys), dict.fromkeys(self.keys, 0)
-        before = signal.signal(signal.SIGTERM, lambda *_: self.stop())
+        told: set[str] = set()
         try:
-            while waiting or self.active:
-                try:
+            with self._stoppable():
+                while self.active or (waiting and not self.stopping):
                     while waiting and len(self.active) < self.workers and not self.stopping:
                         key = waiting.popleft()
                         tries[key] += 1
-                        self._start(key, self.store.prepare(key, specs[key]))
-                    for key in self._ended():
+                        self._start(key)
+                    for key in [key for key, process in self.active.items() if process.poll() is not None]:
                         self._judge(key, waiting, tries)
+                    if self.stopping:  # once each: a second signal would end a run without its checkpoint
+                        for key in set(self.active) - told:
+                            self.active[key].terminate()
+                            told.add(key)
                     watch(self)
                     time.sleep(poll)
-                except KeyboardInterrupt:
-                    self.stop()
-                if self.stopping:
-                    waiting.clear()
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for process in self.active.values():
+                process.terminate()
         return len(self.finished) == len(self.keys)
 
-    def stop(self) -> None:
-        """Ask every run to take a checkpoint and end."""
-        self.stopping = True
-        for process in self.active.values():
-            process.terminate()
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """Note Ctrl-C and SIGTERM instead of raising, so that no child is ever forgotten."""
+        wanted = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        before = {number: signal.signal(number, lambda *_: self.stop()) for number in wanted}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
-    def _start(self, key: str, folder: RunFolder) -> None:
+    def stop(self) -> None:
+        """Let every run under way take a checkpoint and end, and begin no other."""
+        self.stopping = True
+
+    def _start(self, key: str) -> None:
+        try:
+            folder = self.store.prepare(key, self.specs[key])
+        except (OSError, ValueError) as error:  # the folder holds something else: no reason to stop the rest
+            self.failed[key] = str(error)
+            return
         state = state_of(folder)
         if state == "done":
             self.finished.append(key)
@@ -87,31 +108,36 @@ class Runner:
         else:
             self.active[key] = start(folder.path)
 
-    def _ended(self) -> list[str]:
-        return [key for key, process in self.active.items() if process.poll() is not None]
-
     def _judge(self, key: str, waiting: deque[str], tries: dict[str, int]) -> None:
         """What the end of a process means."""
         code = self.active.pop(key).returncode
+        folder = self.store.folder(key)
         if code == FINISHED:
             self.finished.append(key)
-        elif code == FAILED or (code != STOPPED and tries[key] >= TRIES):
-            self._note_death(key, f"exit code {code}")
-            self.failed.append(key)
-        elif code != STOPPED:  # killed: by a person, or for want of memory
+        elif code == BUSY:
+            self.elsewhere.append(key)
+        elif code == FAILED:
+            self.failed[key] = error_file(folder).read_text(encoding="utf-8")
+        elif code != STOPPED and tries[key] >= TRIES:
+            self.failed[key] = give_up(folder, f"exit code {code}")
+        elif code != STOPPED and not self.stopping:  # killed: by a person, or for want of memory
             self.resumed += 1
             waiting.appendleft(key)
 
-    def _note_death(self, key: str, how: str) -> None:
-        path = error_file(self.store.folder(key))
-        if not path.exists():
-            path.write_text(f"the process died {TRIES} times, at last with: {how}\n", encoding="utf-8")
+
+def give_up(folder: RunFolder, how: str) -> str:
+    """Note that a run's process keeps dying; returns the note."""
+    log = folder.path / "worker.log"
+    said = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]) if log.exists() else ""
+    note = f"the process died {TRIES} times, at last with {how}\n{said}\n"
+    error_file(folder).write_text(note, encoding="utf-8")
+    return note
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
     """A process that brings a run to its end, on one thread, out of reach of the terminal's Ctrl-C."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "slewrl.campaign.worker", str(folder)]
+    command = [sys.executable, "-m", "slewrl.campaign.worker", str(folder), str(os.getpid())]
     with open(folder / "worker.log", "ab") as log:
         return subprocess.Popen(
             command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True

@@ -29,7 +29,11 @@ class Campaign:
         seen: dict[str, RunSpec] = {}
         for spec in self.runs:
             if seen.setdefault(spec.key, spec) != spec:
-                raise ValueError(f"campaign {self.name!r} has two different runs named {spec.key}")
+                names = [n for n in FIELDS if getattr(seen[spec.key], n) != getattr(spec, n)]
+                raise ValueError(
+                    f"campaign {self.name!r} has two different runs named {spec.key}: {', '.join(names)} is no part of "
+                    "a run's name, so make it a campaign for each value"
+                )
 
     @property
     def by_key(self) -> dict[str, RunSpec]:
@@ -77,7 +81,9 @@ class Selection:
         for name, field in (("tasks", "task"), ("limits", "limits"), ("agents", "agent"), ("layers", "layer")):
             runs = _only(runs, field, getattr(self, name), campaign.name)
         runs = self._seeded(runs)
-        changes = {name: getattr(self, name) for name in ("steps", "learning_starts") if getattr(self, name)}
+        changes = {
+            name: getattr(self, name) for name in ("steps", "learning_starts") if getattr(self, name) is not None
+        }
         return Campaign(campaign.name, campaign.about, tuple(replace(spec, **changes) for spec in runs))
 
     def _seeded(self, runs: Sequence[RunSpec]) -> Sequence[RunSpec]:
@@ -140,7 +146,7 @@ def _from_yaml(path: Path) -> Campaign:
         raise ValueError(f"{path} has unknown entries {sorted(unknown)}; there are: name, about, base, grid")
     if wrong := [key for key, values in data["grid"].items() if not isinstance(values, list)]:
         raise ValueError(f"{path}: grid.{wrong[0]} is {data['grid'][wrong[0]]!r}, expected a list of values")
-    shared = data.get("base", {})
+    shared = data.get("base") or {}
     if bad := set(shared) - set(FIELDS):
         raise ValueError(f"{path}: base has no field {', '.join(sorted(bad))}; a run has: {', '.join(FIELDS)}")
     runs = grid(RunSpec(**shared), **data["grid"])

@@ -5,6 +5,7 @@
 
 import csv
 import dataclasses
+import fcntl
 import json
 import os
 import shutil
@@ -19,7 +20,10 @@ from slewrl.runs import RunFolder, RunSpec, write_atomically
 VERSION = 1
 State = Literal["waiting", "running", "stopped", "failed", "done"]
 KEPT = ("run.json", "provenance.json", "limits.yaml", "train.csv", "eval.csv", "timing.csv", "DONE")
-"""What of a run is worth committing, besides evaluation/."""
+"""What of a run is worth committing, besides final/."""
+FINAL = "final"
+"""Folder of a run's last evaluation; ``slewrl evaluate`` writes elsewhere, so a look at a run changes no result."""
+LOCK = "campaign.lock"
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Progress:
     last_return: float = float("nan")
     """Mean return of the last evaluation."""
     violations: int = 0
-    """Exact ones, in training so far."""
+    """Exact ones, in training and evaluations so far."""
     rate: float = float("nan")
     """Steps per CPU-second."""
 
@@ -55,11 +59,20 @@ class Store:
 
     def begin(self, campaign: Campaign) -> None:
         """Make this the folder of ``campaign``, or check that it is; runs that are new to it are added."""
-        if self.description.exists():
-            campaign = self._joined(self.campaign(), campaign)
-        elif self.path.exists() and any(self.path.iterdir()):
+        if not self.description.exists() and self.path.exists() and self._strangers():
             raise FileExistsError(f"{self.path} is not empty and holds no campaign: choose another folder")
         self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.path / LOCK, "a", encoding="utf-8") as lock:  # a hundred shards may begin at once
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            there = self.campaign() if self.description.exists() else None
+            joined = self._joined(there, campaign) if there else campaign
+            if joined != there:
+                self._describe(joined)
+
+    def _strangers(self) -> list[Path]:
+        return [path for path in self.path.iterdir() if path.name != LOCK and path.suffix != ".tmp"]
+
+    def _describe(self, campaign: Campaign) -> None:
         runs = {key: dataclasses.asdict(spec) for key, spec in campaign.by_key.items()}
         data = {"version": VERSION, "name": campaign.name, "about": campaign.about, "runs": runs}
         write_atomically(self.description, json.dumps(data, indent=1) + "\n")
@@ -83,10 +96,13 @@ class Store:
             data = json.loads(self.description.read_text(encoding="utf-8"))
         except json.JSONDecodeError as error:
             raise ValueError(f"{self.description} is not readable as JSON ({error})") from error
-        if data.get("version") != VERSION:
-            found = data.get("version")
+        found = data.get("version") if isinstance(data, dict) else None
+        if found != VERSION:
             raise ValueError(f"{self.description} has version {found}, expected {VERSION}: use the slewrl it came from")
-        return Campaign(data["name"], data["about"], tuple(RunSpec(**spec) for spec in data["runs"].values()))
+        try:
+            return Campaign(data["name"], data["about"], tuple(RunSpec(**spec) for spec in data["runs"].values()))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{self.description} is no campaign of this slewrl's: {error}") from error
 
     def folder(self, key: str) -> RunFolder:
         """Where a run lives."""
@@ -110,35 +126,46 @@ class Store:
         """How far one run has got."""
         folder = self.folder(key)
         train, evaluated, timing = (last_row(folder.path / name) for name in ("train.csv", "eval.csv", "timing.csv"))
+        logs = (folder.path / "eval.csv", folder.path / FINAL / "episodes.csv")
         return Progress(
             key,
             spec,
             state_of(folder),
             int(train.get("step", 0)),
             float(evaluated.get("return_mean", "nan")),
-            int(float(train.get("violations", 0))) + int(float(evaluated.get("violations", 0))),
+            int(float(train.get("violations", 0))) + sum(map(_violations, logs)),
             float(timing.get("steps_per_cpu_second", "nan")),
         )
 
     def collect(self, to: Path) -> int:
         """Copy what a report needs of every finished run to another folder; returns how many runs are there now."""
-        finished = [p for p in self.progress() if p.state == "done"]
+        finished = [p.key for p in self.progress() if p.state == "done"]
         target = Store(to)
-        if finished:
-            campaign = self.campaign()
-            target.begin(Campaign(campaign.name, campaign.about, tuple(p.spec for p in finished)))
-        for p in finished:
-            source, copy = self.folder(p.key).path, to / p.key
-            shutil.copytree(source / "evaluation", copy / "evaluation", dirs_exist_ok=True)
-            for name in KEPT:
-                if (source / name).exists():
-                    shutil.copyfile(source / name, copy / name)
+        target.begin(self.campaign())
+        for key in finished:
+            if state_of(target.folder(key)) != "done":  # what was collected stays as it is
+                _copy_run(self.folder(key).path, to / key)
         return len(finished)
+
+
+def _copy_run(source: Path, copy: Path) -> None:
+    shutil.copytree(source / FINAL, copy / FINAL, dirs_exist_ok=True)
+    for name in KEPT:  # DONE is the last of them
+        if (source / name).exists():
+            shutil.copyfile(source / name, copy / name)
+
+
+def _violations(path: Path) -> int:
+    """Of all rows of a CSV file."""
+    if not path.exists():
+        return 0
+    with open(path, encoding="utf-8", newline="") as file:
+        return sum(int(float(row["violations"] or 0)) for row in csv.DictReader(file) if row.get("violations"))
 
 
 def state_of(folder: RunFolder) -> State:
     """Finished means trained, evaluated and written down."""
-    if folder.done and (folder.path / "evaluation" / "episodes.csv").exists():
+    if folder.done and (folder.path / FINAL / "episodes.csv").exists():
         return "done"
     if not (folder.path / "run.json").exists():
         return "waiting"

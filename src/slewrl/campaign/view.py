@@ -12,15 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from slewrl.campaign.runner import Runner, Watch
-from slewrl.campaign.store import Progress, Store, error_file
+from slewrl.campaign.store import Progress, Store
 
 COLOURS = {"done": "green", "running": "cyan", "failed": "red", "stopped": "yellow", "waiting": "dim"}
 
 
 @contextmanager
-def watched(store: Store, keys: Sequence[str], console: Console) -> Iterator[Watch]:
+def watched(store: Store, console: Console) -> Iterator[Watch]:
     """Gives the function a Runner calls: a live table on a terminal, a line per finished run elsewhere."""
-    specs = store.campaign().by_key
     told: set[str] = set()
     with Live(console=console, refresh_per_second=2, transient=True) as live:
 
@@ -29,9 +28,9 @@ def watched(store: Store, keys: Sequence[str], console: Console) -> Iterator[Wat
                 if key not in told:
                     told.add(key)
                     console.print(_news(store, key, runner))
-            active = [store.progress_of(key, specs[key]) for key in runner.active]
             if console.is_terminal:
-                live.update(Group(table(active), _summary(active, runner, len(keys), store)))
+                active = [store.progress_of(key, runner.specs[key]) for key in runner.active]
+                live.update(Group(table(active), _summary(active, runner)))
 
         yield watch
 
@@ -56,28 +55,26 @@ def table(runs: Sequence[Progress]) -> Table:
 
 def _news(store: Store, key: str, runner: Runner) -> Text:
     """What became of a run, in a line; of one that failed, the last line of its traceback."""
-    run = store.progress_of(key, store.campaign().by_key[key])
+    run = store.progress_of(key, runner.specs[key])
     if key in runner.failed:
-        reason = error_file(store.folder(key)).read_text(encoding="utf-8").strip().splitlines()[-1]
-        return Text(f"failed   {key}: {reason}", style="red")
+        return Text(f"failed   {key}: {runner.failed[key].strip().splitlines()[-1]}", style="red")
     if key in runner.elsewhere:
         return Text(f"skipped  {key}: another process is at it", style="yellow")
     return Text(f"done     {key}: return {run.last_return:,.1f}, {run.violations} violations")
 
 
-def _summary(active: Sequence[Progress], runner: Runner, total: int, store: Store) -> str:
+def _summary(active: Sequence[Progress], runner: Runner) -> str:
     ended = {*runner.finished, *runner.failed, *runner.elsewhere, *runner.active}
-    specs = store.campaign().by_key
-    to_come = sum(spec.steps for key, spec in specs.items() if key in set(runner.keys) - ended)
+    to_come = sum(runner.specs[key].steps for key in runner.keys if key not in ended)
     rates = [run.rate for run in active if run.rate > 0]
     left = max((seconds_left(run) for run in active), default=math.nan)
     if to_come and rates:
         work = to_come + sum(run.spec.steps - run.step for run in active)
-        left = work / (sum(rates) / len(rates)) / max(1, runner.workers)
+        left = work / (sum(rates) / len(rates)) / max(1, len(active))
     failed = f", [red]{len(runner.failed)} failed[/]" if runner.failed else ""
     resumed = f", {runner.resumed} killed and resumed" if runner.resumed else ""
     stopping = "; [yellow]stopping: every run takes a checkpoint[/]" if runner.stopping else ""
-    return f"{len(runner.finished)} of {total} done{failed}{resumed}; about {duration(left)} left{stopping}"
+    return f"{len(runner.finished)} of {len(runner.keys)} done{failed}{resumed}; about {duration(left)} left{stopping}"
 
 
 def seconds_left(run: Progress) -> float:

@@ -1,37 +1,43 @@
 """One run of a campaign, in a process of its own: train, evaluate, write it down, free the space.
 
-    python -m slewrl.campaign.worker FOLDER
+    python -m slewrl.campaign.worker FOLDER PARENT
 
-Goes on where it was stopped. The exit code is 0 when the run is finished, 3 when it was asked to stop, 1 when it
-failed (error.txt says how).
+Goes on where it was stopped, and stops when PARENT, the process that started it, is gone. The exit code says how it ended.
 """
 
+import os
 import shutil
+import signal
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
 
-from slewrl.campaign.store import error_file, state_of
+from slewrl.campaign.store import FINAL, error_file, state_of
 from slewrl.runs import RunFolder
 
-FINISHED, FAILED, STOPPED = 0, 1, 3
+FINISHED, STOPPED, FAILED, BUSY = 0, 3, 10, 11
+"""Finished; asked to stop; raised (error.txt says what); another process is at it. 1 is Python's own."""
 EPISODES = 10
 """Of the final evaluation."""
+PATIENCE = 180.0
+"""Seconds to wait for the lock of a run: a network file system takes that long to take it from a dead node."""
 
 
-def work(path: Path, patience: float = 60.0) -> int:
-    """Bring the run in ``path`` to its end; returns the exit code.
-
-    ``patience``: seconds to wait for another process to let go of the run. One whose node has just died may live on
-    for a moment.
-    """
+def work(path: Path, patience: float = PATIENCE) -> int:
+    """Bring the run in ``path`` to its end; returns the exit code."""
     folder = RunFolder(path)
-    error_file(folder).unlink(missing_ok=True)
     try:
-        while state_of(folder) == "running" and patience > 0:
-            time.sleep(0.5)
-            patience -= 0.5
+        with folder.lock(patience):
+            error_file(folder).unlink(missing_ok=True)
+            return _run_or_note(folder)
+    except BlockingIOError:
+        return BUSY
+
+
+def _run_or_note(folder: RunFolder) -> int:
+    try:
         return _run(folder)
     except Exception:
         error_file(folder).write_text(traceback.format_exc(), encoding="utf-8")
@@ -40,15 +46,23 @@ def work(path: Path, patience: float = 60.0) -> int:
 
 def _run(folder: RunFolder) -> int:
     from slewrl.play import evaluate_run
-    from slewrl.train import train
+    from slewrl.train import train_locked
 
-    if not train(folder.spec(), folder):
+    if not train_locked(folder.spec(), folder):
         return STOPPED
-    if state_of(folder) != "done":
-        evaluate_run(folder.path, EPISODES)
     shutil.rmtree(folder.path / "replay", ignore_errors=True)  # up to 1.6 GB that nobody will read again
+    if state_of(folder) != "done":
+        evaluate_run(folder.path, EPISODES, FINAL)
     return FINISHED
 
 
+def _follow(parent: int) -> None:
+    """Ask this process to stop, with a checkpoint, once its parent is gone: nobody else would."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 if __name__ == "__main__":
+    threading.Thread(target=_follow, args=(int(sys.argv[2]),), daemon=True).start()
     raise SystemExit(work(Path(sys.argv[1])))
