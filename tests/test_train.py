@@ -51,9 +51,9 @@ def fingerprint(folder: RunFolder) -> dict[str, str]:
 
 @pytest.fixture(scope="module", params=["sac", pytest.param("td3", marks=pytest.mark.slow)])
 def uninterrupted(request, tmp_path_factory):
-    spec, began = replace(SPEC, agent=request.param), time.perf_counter()
+    spec, began = replace(SPEC, agent=request.param), time.process_time()
     folder = finished(tmp_path_factory.mktemp(request.param) / "run", spec)
-    return spec, fingerprint(folder), time.perf_counter() - began
+    return spec, fingerprint(folder), time.process_time() - began
 
 
 def test_the_same_seed_gives_the_same_run(uninterrupted, tmp_path):
@@ -66,7 +66,8 @@ def test_the_same_seed_gives_the_same_run(uninterrupted, tmp_path):
 def killed(path: Path, spec: RunSpec, kills: int, seed: int, seconds: float) -> RunFolder:
     """A run that is killed -9 ``kills`` times at random moments, then left to finish.
 
-    ``seconds`` is what the whole run takes: with a sixteenth of it for a life on average, every kill finds it alive.
+    ``seconds`` is the CPU time of the whole run: with a sixteenth of it for a life on average, every kill finds it
+    alive. CPU time, for what else the machine is doing may change from one life to the next.
     """
     folder, rng, done = RunFolder(path), random.Random(seed), 0
     folder.create(spec)
@@ -76,13 +77,21 @@ def killed(path: Path, spec: RunSpec, kills: int, seed: int, seconds: float) -> 
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout.readline() == b"begin\n"  # import time is not interesting
             if done < kills:
-                time.sleep(rng.uniform(0.0, seconds / 8))
+                until = cpu_time(process.pid) + rng.uniform(0.0, seconds / 8)
+                while process.poll() is None and cpu_time(process.pid) < until:
+                    time.sleep(0.001)
                 process.send_signal(signal.SIGKILL)
             stderr = process.communicate()[1].decode()
         assert process.returncode == (-signal.SIGKILL if done < kills else 0), stderr
         done += process.returncode != 0
     assert done == kills
     return folder
+
+
+def cpu_time(pid: int) -> float:
+    """Seconds of CPU time of another process (of this one's children)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_killed_at_random_moments_it_ends_the_same(uninterrupted, tmp_path):

@@ -2,7 +2,8 @@
 
     python -m slewrl.campaign.worker FOLDER PARENT
 
-Goes on where it was stopped, and stops when PARENT, the process that started it, is gone. The exit code says how it ended.
+Goes on where it was stopped, and stops when PARENT, the process that started it, is gone. The exit code says how it
+ended.
 """
 
 import os
