@@ -183,11 +183,11 @@ def test_no_finished_run(tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("evaluation/episodes.csv", "return,length\n1.0,10\n2.", "episodes.csv ends in the middle of a row \\('2.'\\)"),
-        ("evaluation/episodes.csv", "return,length\n1.0,10\n2\n", "episodes.csv is not a table of numbers"),
-        ("evaluation/episodes.csv", "return,length\n", "episodes.csv has no rows, expected at least one"),
-        ("evaluation/episodes.csv", "length\n1\n", "episodes.csv has no column 'return'; it has: length"),
-        ("evaluation/episodes.csv", "a,b,c\n1,2\n", "rows of 2 entries under 3 names"),
+        ("final/episodes.csv", "return,length\n1.0,10\n2.", "episodes.csv ends in the middle of a row \\('2.'\\)"),
+        ("final/episodes.csv", "return,length\n1.0,10\n2\n", "episodes.csv is not a table of numbers"),
+        ("final/episodes.csv", "return,length\n", "episodes.csv has no rows, expected at least one"),
+        ("final/episodes.csv", "length\n1\n", "episodes.csv has no column 'return'; it has: length"),
+        ("final/episodes.csv", "a,b,c\n1,2\n", "rows of 2 entries under 3 names"),
         ("train.csv", "step,violations\n", "train.csv has no row with 'violations'"),
     ],
 )

@@ -32,7 +32,7 @@ def write_run(store, spec, value, use, joints=JOINTS, violations=0):
     """A finished run that ends at the return ``value`` with the utilisation ``use``: a number, or one a joint."""
     uses = np.broadcast_to(use, len(joints))
     path = store.folder(spec.key).path
-    (path / "evaluation").mkdir(parents=True)
+    (path / "final").mkdir(parents=True)
     table(path / "train.csv", [{"step": spec.steps, "violations": violations}])
     table(path / "timing.csv", [{"step": spec.steps, "steps_per_cpu_second": 100.0}])
     shares = (0.5, 1.0)
@@ -44,10 +44,10 @@ def write_run(store, spec, value, use, joints=JOINTS, violations=0):
     episodes = [
         {"return": r, "length": 10, "utilisation": uses.mean(), "violations": 0} for r in (value - 1, value + 1)
     ]
-    table(path / "evaluation" / "episodes.csv", episodes)
+    table(path / "final" / "episodes.csv", episodes)
     bins = pairwise(np.linspace(-1, 1, 6))
-    table(path / "evaluation" / "density.csv", [{"from": a, "to": b, **dict.fromkeys(joints, 0.5)} for a, b in bins])
-    table(path / "evaluation" / "increments.csv", [dict.fromkeys(joints, x) for x in (-1.0, 0.0, 0.5)])
+    table(path / "final" / "density.csv", [{"from": a, "to": b, **dict.fromkeys(joints, 0.5)} for a, b in bins])
+    table(path / "final" / "increments.csv", [dict.fromkeys(joints, x) for x in (-1.0, 0.0, 0.5)])
     (path / "run.json").touch()
     (path / "DONE").touch()
 

@@ -19,7 +19,7 @@ from slewrl.runs import RunFolder, RunSpec, write_atomically
 VERSION = 1
 State = Literal["waiting", "running", "stopped", "failed", "done"]
 KEPT = ("run.json", "provenance.json", "limits.yaml", "train.csv", "eval.csv", "timing.csv", "DONE")
-"""What of a run is worth committing, besides evaluation/."""
+"""What of a run is worth committing, besides final/."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Store:
             target.begin(Campaign(campaign.name, campaign.about, tuple(p.spec for p in finished)))
         for p in finished:
             source, copy = self.folder(p.key).path, to / p.key
-            shutil.copytree(source / "evaluation", copy / "evaluation", dirs_exist_ok=True)
+            shutil.copytree(source / "final", copy / "final", dirs_exist_ok=True)
             for name in KEPT:
                 if (source / name).exists():
                     shutil.copyfile(source / name, copy / name)
@@ -138,7 +138,7 @@ class Store:
 
 def state_of(folder: RunFolder) -> State:
     """Finished means trained, evaluated and written down."""
-    if folder.done and (folder.path / "evaluation" / "episodes.csv").exists():
+    if folder.done and (folder.path / "final" / "episodes.csv").exists():
         return "done"
     if not (folder.path / "run.json").exists():
         return "waiting"

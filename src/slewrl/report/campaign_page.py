@@ -25,7 +25,7 @@ from slewrl.report.tables import amount, contends, count, percent, plus_minus, s
 
 TEMPLATE = Template(Path(__file__).with_name("campaign_page.html").read_text(encoding="utf-8"))
 SCRIPT = Path(__file__).with_name("campaign_page.js").read_text(encoding="utf-8")
-FILES = {"evaluations": "eval.csv", "training": "train.csv", "episodes": "evaluation/episodes.csv"}
+FILES = {"evaluations": "eval.csv", "training": "train.csv", "episodes": "final/episodes.csv"}
 MARKS = {"holds": "holds", "does not hold": "fails", "not measured here": "open"}
 
 

@@ -79,23 +79,23 @@ class Run:
 
     @cached_property
     def episodes(self) -> Columns:
-        """evaluation/episodes.csv: a row for each episode of the final evaluation."""
-        return read_columns(self.path / "evaluation" / "episodes.csv")
+        """final/episodes.csv: a row for each episode of the final evaluation."""
+        return read_columns(self.path / "final" / "episodes.csv")
 
     @cached_property
     def density(self) -> Columns:
-        """evaluation/density.csv: ``from``, ``to``, and a density for each joint."""
-        return read_columns(self.path / "evaluation" / "density.csv")
+        """final/density.csv: ``from``, ``to``, and a density for each joint."""
+        return read_columns(self.path / "final" / "density.csv")
 
     @cached_property
     def increments(self) -> Columns:
-        """evaluation/increments.csv: some executed increments over their limits, a column for each joint."""
-        return read_columns(self.path / "evaluation" / "increments.csv")
+        """final/increments.csv: some executed increments over their limits, a column for each joint."""
+        return read_columns(self.path / "final" / "increments.csv")
 
     @cached_property
     def joints(self) -> tuple[str, ...]:
         """Names, in the order of the action."""
-        with open(self.path / "evaluation" / "increments.csv", encoding="utf-8") as file:
+        with open(self.path / "final" / "increments.csv", encoding="utf-8") as file:
             return tuple(file.readline().strip().split(","))
 
     @cached_property
