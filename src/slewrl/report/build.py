@@ -25,12 +25,14 @@ def report(store_path: Path, out: Path, html: bool, say: Callable[[str], None] =
     written = write_tables(results, out / "tables")
     say(f"{len(results.runs)} of {results.planned} runs, {len(written)} tables")
     (out / "figures").mkdir(exist_ok=True)
-    found = plates(results)
-    for plate in found:
-        written += plate.save(out / "figures")
+    drawn = []
+    for plate in plates(results):
+        paths, svg = plate.save(out / "figures", html)
+        written += paths
+        drawn.append((plate, svg))
         say(plate.title)
     if html:
-        write_page(out / "index.html", results, [(plate, plate.svg()) for plate in found])
+        write_page(out / "index.html", results, drawn)
         written.append(out / "index.html")
     return written
 
