@@ -146,10 +146,10 @@ def test_scatter_and_density(everyone):
     assert scatter.pairs_of(everyone[0]) == pairs
     (axis,) = figure.axes
     assert [text.get_text() for text in axis.texts][:2] == ["BoxPre+", "Post(QP)"] and len(axis.texts) == 13
-    assert len(axis.collections) == len(axis.patches) == 3 * 13
-    for points, square in zip(axis.collections, axis.patches, strict=True):
-        centre = np.array(square.get_xy()) + 1
-        np.testing.assert_allclose(points.get_offsets() - centre, [[-1, -1], [0, 0], [0.5, 0.5]] * 2, atol=1e-12)
+    points = axis.collections[0].get_offsets().reshape(len(axis.patches), 6, 2)
+    assert len(points) == 3 * 13
+    for there, square in zip(points, axis.patches, strict=True):
+        np.testing.assert_allclose(there - square.get_xy() - 1, [[-1, -1], [0, 0], [0.5, 0.5]] * 2, atol=1e-12)
         assert (square.get_width(), square.get_height()) == (2, 2)
     strips = [axis.images[0].get_array() for axis in density.densities(everyone, LIGHT).axes if axis.images]
     assert len(strips) == 6 and strips[0].shape == (13, 5) and np.allclose(strips[0], 0.5)

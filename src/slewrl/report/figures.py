@@ -219,7 +219,7 @@ def _saved(draw: Callable[[Ground], Figure], ground: Ground, *formats: dict[str,
         figure = draw(ground)
         for file, options in zip(files, formats, strict=True):
             figure.savefig(file, **options)
-            figure.set_layout_engine("none")  # laid out once: where things are does not depend on the format
+            figure.set_layout_engine(None)  # laid out once: where things are does not depend on the format
     return [file.getvalue() for file in files]
 
 

@@ -26,7 +26,7 @@ PAIRS = {
 """Two joints of a task whose limits differ most; what a preset says of them would need torch to read."""
 MOST = 3
 """Pairs of a method: as many as fit beside each other on a phone."""
-EDGE, PITCH, HEAD = 1.25, 2.75, 0.75
+EDGE, PITCH, HEAD = 1.25, 2.6, 0.5
 """Half a panel, from one panel to the next, and room for a name above a row; in limits."""
 
 
@@ -51,20 +51,20 @@ def increments(results: Sequence[Result], ground: Ground) -> Figure:
     axis = figure.subplots()
     axis.set(xlim=(-EDGE, width - EDGE), ylim=(EDGE - height, EDGE + HEAD), aspect="equal")
     axis.set_axis_off()
+    points, colours = [], []
     for i, result in enumerate(ordered):
         x, y = i % across * len(pairs) * PITCH, -(i // across) * (PITCH + HEAD)
         words: dict[str, Any] = {"color": legible(result.layer, ground, 4.5), "fontsize": 8, "weight": "bold"}
         axis.text(x - 1, y + EDGE, label(result.cell.method), va="bottom", **words)
         for j, pair in enumerate(pairs):
-            _panel(axis, result, pair, np.array([x + j * PITCH, y]), ground)
+            corner = (x + j * PITCH - 1, y - 1)
+            axis.add_patch(Rectangle(corner, 2, 2, fill=False, edgecolor=ground.text, linewidth=0.9))
+            points.append(sample(result, *pair) + corner + 1)
+            colours += [shade(result.layer)] * len(points[-1])
+    # Together, for every image in a figure takes a tenth of a second.
+    axis.scatter(*np.concatenate(points).T, s=3, c=colours, alpha=0.5, linewidths=0, rasterized=True)
     axes_are(figure, ground, _key(pairs))
     return figure
-
-
-def _panel(axis: Any, result: Result, pair: tuple[str, str], centre: Array, ground: Ground) -> None:
-    points = sample(result, *pair) + centre
-    axis.scatter(*points.T, s=3, color=shade(result.layer), alpha=0.5, linewidths=0, rasterized=True)
-    axis.add_patch(Rectangle(tuple(centre - 1), 2, 2, fill=False, edgecolor=ground.text, linewidth=0.9))
 
 
 def _key(pairs: Sequence[tuple[str, str]]) -> str:
