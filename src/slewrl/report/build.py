@@ -19,7 +19,7 @@ def report(store_path: Path, out: Path, html: bool, say: Callable[[str], None] =
         store_path: the campaign's folder, finished or not; only finished runs are reported.
         out: folder for tables/, figures/ and index.html; made if there is none.
         html: whether to write the page.
-        say: called with a line now and then, for figures take a second each.
+        say: called with a line now and then, for a figure takes up to two seconds.
     """
     results = load(store_path)
     written = write_tables(results, out / "tables")
