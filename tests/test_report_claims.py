@@ -1,9 +1,11 @@
 """The paper's claims: each predicate tried both ways on runs written by hand, and the paper's own numbers on most."""
 
+from dataclasses import replace
+
 import pytest
 from tiny_campaign import cell, write_campaign
 
-from slewrl.campaign.paper import METHODS, STEPS
+from slewrl.campaign.paper import LAMBDAS, METHODS, STEPS
 from slewrl.report.claims import CLAIMS, findings
 from slewrl.report.compare import paper_values
 from slewrl.report.data import load
@@ -13,8 +15,9 @@ ANT = tuple(f"{part}_{leg}" for leg in (4, 1, 2, 3) for part in ("hip", "ankle")
 HIPS_ANKLES = [0.5, 0.6] * 4
 
 
-def judged(path, runs, joints, name):
-    (found,) = [f for f in findings(load(write_campaign(path / "c", runs, joints=joints))) if f.claim.name == name]
+def judged(path, runs, joints, name, raw=0.25):
+    folder = write_campaign(path / "c", runs, joints=joints, raw=raw)
+    (found,) = [f for f in findings(load(folder)) if f.claim.name == name]
     return found
 
 
@@ -25,8 +28,10 @@ def six(returns, **fields):
     ]
 
 
-def sweep(values, limits, uses=None, task="Ant-v5"):
-    uses = uses or dict.fromkeys(values, 0.5)
+def sweep(values, limits, uses=None, task="Ant-v5", rest=50):
+    """The paper's five lambdas, two seeds each; ``rest``: the return of those that are not named."""
+    values = {weight: values.get(weight, rest) for weight in LAMBDAS}
+    uses = dict.fromkeys(LAMBDAS, 0.5) | (uses or {})
     return [
         run
         for weight, value in values.items()
@@ -44,7 +49,7 @@ def pair(one, other, **fields):
 ANT_SAC = {"task": "Ant-v5"}
 LOST = {"limits": "wide"}
 TRUE_AND_FALSE = {
-    "post-raw-violations": (cell([1.0, 2.0], layer="post"), None),
+    "post-raw-violations": (cell([1.0, 2.0], layer="post"), cell([1.0, 2.0], layer="post")),
     "highest-return": (six([1, 2, 3, 4, 5, 6]), six([1, 2, 3, 4, 6, 5])),
     "matches-unconstrained": (
         pair(("ddsrad", 96, 0.5), ("none", 100, 1.0)),
@@ -105,13 +110,13 @@ TRUE_AND_FALSE = {
         [*six([1, 2, 3, 4, 5, 6]), *six([5, 5, 5, 5, 5, 6], **LOST)],
         [*six([5, 5, 5, 5, 5, 6]), *six([1, 2, 3, 4, 5, 6], **LOST)],
     ),
-    "small-lambda-wide": (sweep({1e-4: 80, 1e-3: 100, 1e-2: 100}, "wide"), sweep({1e-4: 99, 1e-3: 100}, "wide")),
+    "small-lambda-wide": (sweep({1e-4: 80}, "wide", rest=100), sweep({1e-4: 99}, "wide", rest=100)),
     "lambda-robust": (
-        sweep({1e-4: 1, 1e-3: 100, 1e-2: 90, 1.0: 95}, "wide"),
-        sweep({1e-4: 100, 1e-3: 100, 1e-2: 90, 1.0: 70}, "wide"),
+        sweep({1e-4: 1, 1e-3: 100, 1e-2: 90}, "wide", rest=95),
+        sweep({1.0: 70}, "wide", rest=95),
     ),
-    "best-lambda-tight": (sweep({1e-4: 1, 1e-3: 2, 1e-2: 3}, "tight"), sweep({1e-4: 3, 1e-3: 2, 1e-2: 1}, "tight")),
-    "best-lambda-wide": (sweep({1e-4: 1, 1e-3: 3, 1e-2: 2}, "wide"), sweep({1e-4: 1, 1e-3: 2, 1e-2: 3}, "wide")),
+    "best-lambda-tight": (sweep({1e-4: 1, 1e-2: 99}, "tight"), sweep({1e-4: 99, 1e-2: 1}, "tight")),
+    "best-lambda-wide": (sweep({1e-3: 99}, "wide"), sweep({1e-2: 99}, "wide")),
     "large-lambda-suppresses": (
         sweep({0.1: 1, 1.0: 2}, "tight", {0.1: 0.5, 1.0: 0.2}),
         sweep({0.1: 1, 1.0: 2}, "tight", {0.1: 0.2, 1.0: 0.5}),
@@ -123,16 +128,18 @@ TRUE_AND_FALSE = {
 }
 
 
+CHEETAH = ("bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot")
+RAW = {"holds": 0.25, "does not hold": 0.0}
+"""How often a critic sees an action outside its limit."""
+
+
 @pytest.mark.parametrize("name", TRUE_AND_FALSE)
 def test_both_verdicts(tmp_path, name):
-    for runs, verdict in zip(TRUE_AND_FALSE[name], ("holds", "does not hold"), strict=True):
-        if runs is not None:
-            joints = ANT if any("Ant" in spec.task for spec, _, _ in runs) else None
-            found = judged(
-                tmp_path / verdict, runs, joints or ("bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot"), name
-            )
-            assert found.verdict == verdict, found.said
-            assert found.said and found.budget.startswith("at 2 000 of ")
+    for runs, verdict in zip(TRUE_AND_FALSE[name], RAW, strict=True):
+        joints = ANT if any("Ant" in spec.task for spec, _, _ in runs) else CHEETAH
+        found = judged(tmp_path / verdict, runs, joints, name, RAW[verdict])
+        assert found.verdict == verdict, found.said
+        assert found.said and found.budget.startswith("at 2 000 of ")
 
 
 def test_every_claim_is_tried_or_said_to_be_out_of_reach(tmp_path):
@@ -156,7 +163,7 @@ def test_runs_without_a_limit_break_none(tmp_path):
 
 
 def test_lambda_on_another_task_is_shown_without_a_verdict(tmp_path):
-    runs = sweep({1e-4: -5, 1e-2: -4}, "tight", task="Reacher-v5")
+    runs = sweep({1e-4: -9, 1e-2: -4}, "tight", task="Reacher-v5", rest=-5)
     found = judged(tmp_path, runs, ("joint0", "joint1"), "best-lambda-tight")
     assert found.verdict == "not measured here"
     assert found.said == "on Reacher-v5 instead: best λ: 0.01; worst λ: 0.0001"
@@ -168,10 +175,53 @@ def test_methods_at_different_budgets_are_not_compared(tmp_path):
     assert next(f for f in found if f.claim.name == "dtanh-trails").verdict == "not measured here"
 
 
-def test_a_share_of_a_negative_return_is_none(tmp_path):
+@pytest.mark.parametrize("case", ["a lambda missing", "another layer", "two budgets", "another option"])
+def test_a_sweep_that_is_not_the_papers_gives_no_verdict(tmp_path, case):
+    runs = sweep({1e-4: 1, 1e-2: 99}, "tight")
+    if case == "a lambda missing":
+        runs = runs[:-2]
+    elif case == "two budgets":
+        runs = [(replace(spec, steps=4_000), *rest) if i < 2 else (spec, *rest) for i, (spec, *rest) in enumerate(runs)]
+    else:
+        other = {"layer": "interval_srad"} if case == "another layer" else {"agent_options": {"hidden": [8]}}
+        runs = [(replace(spec, **other), *rest) for spec, *rest in runs]
+    assert judged(tmp_path, runs, ANT, "best-lambda-tight").verdict == "not measured here"
+
+
+def test_another_layers_sweep_does_not_hide_ours(tmp_path):
+    ours, theirs = sweep({1e-4: 1, 1e-2: 99}, "tight"), sweep({1e-4: 99, 1e-2: 1}, "tight")
+    theirs = [(replace(spec, layer="interval_srad"), *rest) for spec, *rest in theirs]
+    assert judged(tmp_path, [*ours, *theirs], ANT, "best-lambda-tight").verdict == "holds"
+
+
+def test_a_return_below_zero_is_evidence(tmp_path):
+    runs = pair(("srad_ball", 50, 0.5), ("ddsrad", 100, 0.5))
+    runs += pair(("srad_ball", -50, 0.5), ("ddsrad", 100, 0.5), agent="td3")
+    found = judged(tmp_path / "below", runs, CHEETAH, "srad-strict-collapses")
+    assert found.verdict == "holds" and found.said == "HalfCheetah-v5 SAC: 0.5; HalfCheetah-v5 TD3: −0.5"
+    runs = pair(("ddsrad", -5, 0.5), ("none", 100, 0.5))
+    assert judged(tmp_path / "ours", runs, CHEETAH, "matches-unconstrained").verdict == "does not hold"
+
+
+def test_a_share_of_a_negative_return_is_none_and_said(tmp_path):
     runs = pair(("dtanh", -90, 0.5), ("ddsrad", -100, 0.5))
-    found = findings(load(write_campaign(tmp_path / "c", runs)))
-    assert next(f for f in found if f.claim.name == "dtanh-trails").verdict == "not measured here"
+    found = judged(tmp_path, runs, CHEETAH, "dtanh-trails")
+    assert found.verdict == "not measured here" and "left out: HalfCheetah-v5 SAC (not defined" in found.said
+
+
+def test_one_seed_is_no_verdict(tmp_path):
+    one = [run for run in pair(("dtanh", 90, 0.5), ("ddsrad", 100, 0.5)) if run[0].seed == 1]
+    found = judged(tmp_path / "one", one, CHEETAH, "dtanh-trails")
+    assert found.verdict == "not measured here" and found.said == "left out: HalfCheetah-v5 SAC (one seed)"
+    more = pair(("dtanh", 90, 0.5), ("ddsrad", 100, 0.5), task="Hopper-v5")
+    found = judged(tmp_path / "two", [*one, *more], CHEETAH, "dtanh-trails")
+    assert found.verdict == "holds" and found.said == "Hopper-v5 SAC: 0.1; left out: HalfCheetah-v5 SAC (one seed)"
+
+
+def test_the_budget_is_from_the_smallest_to_the_largest(tmp_path):
+    runs = [*cell([1.0, 2.0], use=0.626), *cell([1.0, 2.0], task="Ant-v5", steps=4_000)]
+    found = judged(tmp_path, runs, CHEETAH, "utilisation")
+    assert found.budget == "at 2 000 to 4 000 of 1 500 000 to 2 000 000 steps"
 
 
 def test_the_papers_tables_against_its_text(tmp_path):

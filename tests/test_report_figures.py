@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from tiny_campaign import BASE, cell, write_campaign, write_run
+from tiny_campaign import BASE, Sizes, cell, write_campaign, write_run
 
 from slewrl.campaign.paper import METHODS, RIVALS, STEPS
 from slewrl.campaign.spec import Campaign
@@ -142,11 +142,15 @@ def test_wide_and_tight(results):
 
 def test_scatter_and_density(everyone):
     figure = scatter.increments(everyone, LIGHT)
-    assert scatter.pair_of(everyone[0]) == ("bthigh", "fthigh") and len(titles(figure)) == 13
-    points = figure.axes[0].collections[0].get_offsets()
-    np.testing.assert_allclose(points, [[-1, -1], [0, 0], [0.5, 0.5]] * 2)
-    (square,) = figure.axes[0].patches
-    assert square.get_bbox().bounds == (-1, -1, 2, 2)
+    pairs = [("bthigh", "fthigh"), ("bthigh", "bshin"), ("bshin", "bfoot")]  # limits that differ most, then neighbours
+    assert scatter.pairs_of(everyone[0]) == pairs
+    (axis,) = figure.axes
+    assert [text.get_text() for text in axis.texts][:2] == ["BoxPre+", "Post(QP)"] and len(axis.texts) == 13
+    points = axis.collections[0].get_offsets().reshape(len(axis.patches), 6, 2)
+    assert len(points) == 3 * 13
+    for there, square in zip(points, axis.patches, strict=True):
+        np.testing.assert_allclose(there - square.get_xy() - 1, [[-1, -1], [0, 0], [0.5, 0.5]] * 2, atol=1e-12)
+        assert (square.get_width(), square.get_height()) == (2, 2)
     strips = [axis.images[0].get_array() for axis in density.densities(everyone, LIGHT).axes if axis.images]
     assert len(strips) == 6 and strips[0].shape == (13, 5) and np.allclose(strips[0], 0.5)
 
@@ -189,9 +193,50 @@ def test_one_svg_has_two_faces(everyone):
     assert not re.search(r"#[0-9a-f]{6}", svg.replace(rules, ""))  # no colour that would not change
 
 
+def test_one_lambda_is_no_sweep(tmp_path):
+    runs = [*cell([1.0, 2.0]), *cell([3.0, 4.0], layer_options={"penalty_weight": 0.01})]
+    found = load(write_campaign(tmp_path / "c", runs))
+    assert not sensitivity.sweeps(found) and not any("lambda" in plate.name for plate in plates.plates(found))
+    (panel,) = plates.configurations(found).values()
+    assert [r.cell.method for r in panel] == ["ddsrad", "ddsrad penalty_weight=0.01"]
+    assert "DD-SRad (λ = 0.01) has the highest mean return, 3.50" in headlines(found)[0]
+
+
+def test_sweeps_are_of_one_layer_and_budget(tmp_path):
+    def swept(value, **fields):
+        return [run for w in (0.1, 1.0) for run in cell([value], layer_options={"penalty_weight": w}, **fields)]
+
+    longer = [(replace(spec, seed=9, steps=4_000), 9.0, use) for spec, _, use in swept(9.0)]
+    runs = [*swept(1.0), *swept(2.0, layer="interval_srad"), *longer, *swept(3.0, density="action")]
+    found = sensitivity.sweeps(load(write_campaign(tmp_path / "c", runs)))
+    means = {(s.method, s.steps): [r.score.mean for r in by["tight"].values()] for s, by in found.items()}
+    assert means == {
+        ("ddsrad", 2000): [1, 1],
+        ("interval_srad", 2000): [2, 2],
+        ("ddsrad", 4000): [9, 9],
+        ("ddsrad action", 2000): [3, 3],
+    }
+    names = [plate.name for plate in plates.plates(load(tmp_path / "c"))]
+    assert len(names) == len(set(names)) == 8 and "lambda-return-HalfCheetah-v5-sac-ddsrad-action" not in names[:2]
+
+
+def test_captions_say_what_was_measured(results):
+    captions = {plate.name: plate.caption for plate in plates.plates(results)}
+    assert "0 of 6 joints of HalfCheetah-v5 with SAC" in captions["wide-tight-radar"]  # 0.5 under both
+    assert "tight: λ = 0.001 0.500, λ = 0.1 0.500" in captions["lambda-radar-HalfCheetah-v5-sac"]
+
+
+def test_a_figure_is_drawn_once(everyone, tmp_path):
+    drawn = []
+    plate = plates.Plate("x", "x", "", lambda ground: drawn.append(ground) or curves.learning(everyone[:2], ground))
+    paths, svg = plate.save(tmp_path, html=True)
+    assert drawn == [LIGHT] and len(paths) == 2
+    assert svg == plate.svg()
+
+
 def test_headlines(results):
     first, *_, last = headlines(results)
-    assert last == "HalfCheetah-v5, tight limits, SAC: λ = 0.001 is best of 2, 15.0 ± 7.07."
+    assert last == "HalfCheetah-v5, tight limits, SAC, 2 000 steps: λ = 0.001 is best of 2, 15.0 ± 7.07."
     assert first == (
         "HalfCheetah-v5, tight limits, SAC, 2 000 steps: Clip has the highest mean return, 267 ± 126 of 2 methods; "
         "DD-SRad 200 ± 141."
@@ -324,11 +369,11 @@ def test_a_thousand_runs_in_ten_seconds(tmp_path):
 
 @pytest.mark.slow
 def test_a_page_of_240_runs_is_no_more_than_five_megabytes(tmp_path):
-    """Made up, to be weighed."""
+    """Made up, to be weighed: as many evaluations, increments and bins as the paper's runs have."""
     runs = [
         (replace(BASE, task=task, agent=agent, layer=layer, seed=seed), float(seed), 0.5)
         for task, agent, layer, seed in product(STEPS, ("sac", "td3"), METHODS, range(5))
     ]
-    found = load(write_campaign(tmp_path / "c", runs))
+    found = load(write_campaign(tmp_path / "c", runs, sizes=Sizes(300, 500, 50)))
     text = render(found, [(plate, plate.svg()) for plate in plates.plates(found)], tmp_path)
     assert len(text.encode()) < 5e6

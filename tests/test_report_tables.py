@@ -13,6 +13,7 @@ from tiny_campaign import BASE, cell, write_campaign
 
 from slewrl.campaign.paper import STEPS
 from slewrl.report.build import report, write_tables
+from slewrl.report.campaign_page import render
 from slewrl.report.compare import VALUES, compare, paper_values
 from slewrl.report.data import load
 from slewrl.report.methods import label
@@ -62,7 +63,8 @@ def test_markdown(results):
         "| DD-SRad (paper mode) | 11.0 ± 1.00 | 9.1 | 0.500 ± 0.000 |\n"
         "| Clip | **200 ± 141** (n = 2) | 70.7 | 0.250 ± 0.000 |\n"
         "| No limit‡ | 900 ± 0.00 | 0.0 | 1.500 ± 0.000 |\n"
-        "\n† The critic does not see the projection; utilisation is inflated by dwelling on the boundary.\n"
+        "\n† The critic does not see the projection; "
+        "the paper says that dwelling on the boundary inflates utilisation.\n"
         "\n‡ No rate limit at all: what the task allows without one, no contender and never in bold.\n"
     )
 
@@ -131,6 +133,54 @@ def test_labels():
     assert label("ddsrad penalty_weight=0.01") == "DD-SRad (λ = 0.01)"
     assert label("ddsrad action_scaled") == "DD-SRad (scaled entropy)"
     assert label("my.module:Layer") == "Layer"
+    assert label("ddsrad mean_bound=tanh") == "DD-SRad (tanh mean)"
+
+
+def test_what_all_runs_share_goes_without_saying(tmp_path):
+    shared = {"hidden": [32, 32]}
+    runs = [*cell([1.0, 2.0], agent_options=shared), *cell([3.0], layer="boxpro", agent_options=shared)]
+    found = load(write_campaign(tmp_path / "c", runs))
+    assert [r.cell.method for r in found] == ["ddsrad", "boxpro"] and found.shared == ("hidden=32x32",)
+    assert found.get("HalfCheetah-v5", "tight", "sac", "ddsrad") is None and compare(found) == []  # not as it ships
+    assert "<dt>All runs set</dt><dd>hidden=32x32</dd>" in render(found, [], tmp_path)
+
+
+def test_what_differs_is_named(tmp_path):
+    runs = [*cell([1.0]), *cell([2.0], layer="boxpro", agent_options={"hidden": [32, 32]})]
+    found = load(write_campaign(tmp_path / "c", runs))
+    assert [label(r.cell.method) for r in found] == ["DD-SRad", "Clip (hidden=32x32)"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("batch_size", 128),
+        ("learning_starts", 5),
+        ("environments", 2),
+        ("evaluate_every", 500),
+        ("capacity", 9),
+        ("evaluate_episodes", 3),
+    ],
+)
+def test_runs_of_a_cell_differ_in_their_seed_alone(tmp_path, field, value):
+    other = (replace(BASE, seed=9, **{field: value}), 9.0, 0.5)
+    found = load(write_campaign(tmp_path / "c", [*cell([1.0, 3.0]), other]))
+    by_method = {r.cell.method: r.returns.tolist() for r in found}
+    one, (name, returns) = by_method.items()
+    assert one[1] == [1, 3] and returns == [9] and f"{field}={value}" in name
+
+
+def test_limits_of_the_same_name_are_not_the_same(tmp_path):
+    runs = [*cell([1.0], limits="a/mine.yaml"), (replace(BASE, seed=2, limits="b/mine.yaml"), 2.0, 0.5)]
+    found = load(write_campaign(tmp_path / "c", runs))
+    assert [r.cell.limits for r in found] == ["a/mine.yaml", "b/mine.yaml"]
+
+
+def test_td3_in_paper_mode_is_compared(tmp_path):
+    options = {"agent_options": {"mean_bound": "tanh"}}
+    runs = [*cell([1.0, 2.0], agent="td3", **options), *cell([1.0, 2.0], **options)]
+    found = {c.result.cell.agent for c in compare(load(write_campaign(tmp_path / "c", runs)))}
+    assert found == {"td3"}  # SAC with a tanh mean alone is neither ours nor the paper's
 
 
 # ---------------------------------------------------------------------- beside the paper
@@ -146,8 +196,13 @@ def test_the_papers_values_ship():
 def test_another_budget_gets_no_verdict(results):
     found = {(c.result.cell.method, c.metric): c for c in compare(results)}
     assert set(found) == {
-        (m, x) for m in ("post", "ddsrad", "ddsrad action mean_bound=tanh") for x in ("return", "utilisation")
+        (m, x)
+        for m in ("post", "ddsrad", "ddsrad action mean_bound=tanh")
+        for x in ("return", "return_cv", "utilisation")
     }
+    cv = found["ddsrad", "return_cv"]
+    assert cv.paper.mean == 15.9 and cv.ours.mean == 50
+    assert cv.interval[0] == 0 and 50 <= cv.interval[1] < 100
     ours = found["ddsrad", "return"]
     assert ours.paper == (4290, 682) and ours.ours.mean == 200 and ours.interval == (100, 300)
     assert ours.budget == "at 2 000 of 1 500 000 steps" and ours.verdict == "another budget: no verdict"
@@ -183,11 +238,11 @@ def test_no_finished_run(tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("evaluation/episodes.csv", "return,length\n1.0,10\n2.", "episodes.csv ends in the middle of a row \\('2.'\\)"),
-        ("evaluation/episodes.csv", "return,length\n1.0,10\n2\n", "episodes.csv is not a table of numbers"),
-        ("evaluation/episodes.csv", "return,length\n", "episodes.csv has no rows, expected at least one"),
-        ("evaluation/episodes.csv", "length\n1\n", "episodes.csv has no column 'return'; it has: length"),
-        ("evaluation/episodes.csv", "a,b,c\n1,2\n", "rows of 2 entries under 3 names"),
+        ("final/episodes.csv", "return,length\n1.0,10\n2.", "episodes.csv ends in the middle of a row \\('2.'\\)"),
+        ("final/episodes.csv", "return,length\n1.0,10\n2\n", "episodes.csv is not a table of numbers"),
+        ("final/episodes.csv", "return,length\n", "episodes.csv has no rows, expected at least one"),
+        ("final/episodes.csv", "length\n1\n", "episodes.csv has no column 'return'; it has: length"),
+        ("final/episodes.csv", "a,b,c\n1,2\n", "rows of 2 entries under 3 names"),
         ("train.csv", "step,violations\n", "train.csv has no row with 'violations'"),
     ],
 )

@@ -19,18 +19,20 @@ def report(store_path: Path, out: Path, html: bool, say: Callable[[str], None] =
         store_path: the campaign's folder, finished or not; only finished runs are reported.
         out: folder for tables/, figures/ and index.html; made if there is none.
         html: whether to write the page.
-        say: called with a line now and then, for figures take a second each.
+        say: called with a line now and then, for a figure takes up to two seconds.
     """
     results = load(store_path)
     written = write_tables(results, out / "tables")
     say(f"{len(results.runs)} of {results.planned} runs, {len(written)} tables")
     (out / "figures").mkdir(exist_ok=True)
-    found = plates(results)
-    for plate in found:
-        written += plate.save(out / "figures")
+    drawn = []
+    for plate in plates(results):
+        paths, svg = plate.save(out / "figures", html)
+        written += paths
+        drawn.append((plate, svg))
         say(plate.title)
     if html:
-        write_page(out / "index.html", results, [(plate, plate.svg()) for plate in found])
+        write_page(out / "index.html", results, drawn)
         written.append(out / "index.html")
     return written
 

@@ -18,6 +18,7 @@ from slewrl.report.compare import Comparison, compare
 from slewrl.report.data import Result, Results, Run
 from slewrl.report.figures import DARK, LIGHT
 from slewrl.report.methods import NOTES, UNLIMITED, backbone, in_order, label
+from slewrl.report.multiples import REFERENCE
 from slewrl.report.page import STYLE, badge, figure_card, variables
 from slewrl.report.plates import Plate, best, configurations
 from slewrl.report.sensitivity import sweeps
@@ -25,7 +26,7 @@ from slewrl.report.tables import amount, contends, count, percent, plus_minus, s
 
 TEMPLATE = Template(Path(__file__).with_name("campaign_page.html").read_text(encoding="utf-8"))
 SCRIPT = Path(__file__).with_name("campaign_page.js").read_text(encoding="utf-8")
-FILES = {"evaluations": "eval.csv", "training": "train.csv", "episodes": "evaluation/episodes.csv"}
+FILES = {"evaluations": "eval.csv", "training": "train.csv", "episodes": "final/episodes.csv"}
 MARKS = {"holds": "holds", "does not hold": "fails", "not measured here": "open"}
 
 
@@ -62,15 +63,17 @@ def headlines(results: Results) -> list[str]:
     for (task, limits, agent, steps), panel in configurations(results).items():
         first = best(panel)
         line = f"{task}, {limits} limits, {backbone(agent)}, {count(steps)} steps: {_named(first)}"
-        ours = next((r for r in panel if r.cell.method == "ddsrad" and r is not first), None)
+        ours = next((r for r in panel if r.cell.method == REFERENCE and r is not first), None)
         line += f" of {len(panel)} methods" if len(panel) > 1 else " (the only method so far)"
         lines.append(line + (f"; DD-SRad {plus_minus(ours.score, amount)}." if ours else "."))
-    for (task, agent), sweep in sweeps(results).items():
+    for which, sweep in sweeps(results).items():
+        whose = "" if which.method == REFERENCE else f", {label(which.method)}"
         for limits, by_lambda in sweep.items():
             value, top = max(by_lambda.items(), key=lambda pair: pair[1].score.mean)
             returned = plus_minus(top.score, amount)
             lines.append(
-                f"{task}, {limits} limits, {backbone(agent)}: λ = {value:g} is best of {len(by_lambda)}, {returned}."
+                f"{which.task}, {limits} limits, {backbone(which.agent)}, {count(which.steps)} steps{whose}: "
+                f"λ = {value:g} is best of {len(by_lambda)}, {returned}."
             )
     return lines
 
@@ -173,7 +176,7 @@ def _comparison(found: Sequence[Comparison]) -> str:
         return _caption("The paper’s tables have no number for what this campaign ran.")
     rows = []
     for c in found:
-        show = amount if c.metric == "return" else share
+        show = {"return": amount, "return_cv": percent, "utilisation": share}[c.metric]
         rows.append(
             _row(
                 f'<th scope="row">{escape(label(c.result.cell.method))}</th>',
@@ -237,6 +240,8 @@ def _provenance(results: Results) -> str:
     seeds = sorted({run.spec.seed for run in results.runs})
     rates = [run.rate for run in results.runs if not math.isnan(run.rate)]
     hours = sum(run.cpu_hours for run in results.runs if not math.isnan(run.rate))
+    if results.shared:
+        facts["All runs set"] = ", ".join(results.shared)
     facts["Seeds"] = ", ".join(map(str, seeds))
     facts["Speed"] = f"{np.median(rates):.0f} training steps per second of CPU time, median" if rates else "not taken"
     facts["CPU time"] = f"{hours:.1f} hours of training" if rates else "not taken"

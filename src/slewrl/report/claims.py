@@ -3,7 +3,7 @@
 A claim has a measure, which takes the numbers it is about from the runs (None where this campaign holds no such runs),
 and a predicate on those numbers. Both are written down here, so that a verdict can be argued with. Where the paper says
 "about" or "substantially", the rule says which width the predicate allows. A verdict stands for the budget it was
-measured at and no other.
+measured at and no other, and needs two seeds of everything it compares.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ class Finding:
     @property
     def verdict(self) -> Verdict:
         """What the numbers say."""
-        if self.measured is None or self.measured.instead:
+        if self.measured is None or self.measured.instead or not self.measured.numbers:
             return "not measured here"
         return "holds" if self.claim.holds(self.measured.numbers) else "does not hold"
 
@@ -52,16 +52,24 @@ class Finding:
         """The numbers, in words."""
         if self.measured is None:
             return ""
-        words = "; ".join(f"{name}: {_shown(value)}" for name, value in self.measured.numbers.items())
-        return f"on {', '.join(self.measured.tasks)} instead: {words}" if self.measured.instead else words
+        words = [f"{name}: {_shown(value)}" for name, value in self.measured.numbers.items()]
+        words += [f"left out: {name} ({why})" for name, why in self.measured.left_out.items()]
+        said = "; ".join(words)
+        return f"{self._instead}: {said}" if self.measured.instead else said
+
+    @property
+    def _instead(self) -> str:
+        tasks = ", ".join(self.measured.budgets) if self.measured else ""
+        return f"on {tasks} instead" if tasks != m.LAMBDA_TASK else f"on {tasks} with other options"
 
     @property
     def budget(self) -> str:
         """How long the runs were trained that the verdict is about."""
         if self.measured is None:
             return ""
-        ours, paper = max(self.measured.steps), max((STEPS.get(task, 0) for task in self.measured.tasks), default=0)
-        return f"at {count(ours)}" + (f" of {count(paper)}" if paper else "") + " steps"
+        ours = [steps for there in self.measured.budgets.values() for steps in there]
+        paper = [STEPS[task] for task in self.measured.budgets if task in STEPS]
+        return f"at {_range(ours)}" + (f" of {_range(paper)}" if paper else "") + " steps"
 
 
 def findings(results: Results) -> list[Finding]:
@@ -83,6 +91,11 @@ def rows(found: Sequence[Finding]) -> list[dict[str, str | float | int]]:
         }
         for finding in found
     ]
+
+
+def _range(steps: Sequence[int]) -> str:
+    """From the smallest budget to the largest."""
+    return " to ".join(count(n) for n in dict.fromkeys((min(steps), max(steps))))
 
 
 def _shown(value: float) -> str:

@@ -5,7 +5,8 @@ Files are read when a figure asks for them, and once: a table of a thousand runs
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,11 @@ from slewrl.runs import RunSpec
 from slewrl.stats import mean_std
 
 Array = NDArray[np.float64]
+RECIPE = ("environments", "learning_starts", "batch_size", "capacity", "evaluate_every", "evaluate_episodes")
+"""Fields of a run that are named only where they vary within a campaign."""
+PAPER = ("mean_bound=tanh",)
+"""Options that say that a run does as the paper does; always named."""
+DEFAULTS = RunSpec()
 
 
 class Columns(dict[str, Array]):
@@ -44,7 +50,54 @@ class Cell(NamedTuple):
     limits: str
     agent: str
     method: str
+    """The layer, and what sets it apart from the other runs of its campaign (`Names`)."""
     steps: int
+
+
+class Names:
+    """What to call the parts of a campaign's runs, so that two runs share a cell only if their seed alone differs.
+
+    Args:
+        specs: all of the campaign, finished or not: a name should not change while the campaign goes on.
+    """
+
+    def __init__(self, specs: Sequence[RunSpec]) -> None:
+        self._options = Counter(option for spec in specs for option in set(options(spec)))
+        self.shared = [option for option, n in self._options.items() if n == len(specs) and option not in PAPER]
+        self._varied = [name for name in RECIPE if len({getattr(spec, name) for spec in specs}) > 1]
+        self._files: dict[str, set[str]] = {}
+        for spec in specs:
+            self._files.setdefault(Path(spec.limits).stem, set()).add(spec.limits)
+
+    def cell(self, spec: RunSpec) -> Cell:
+        """Where a run belongs."""
+        return Cell(spec.task, self.limits(spec), spec.agent, self.method(spec), spec.steps)
+
+    def limits(self, spec: RunSpec) -> str:
+        """The name of a preset or of a file; with its folder where two files have the same name."""
+        stem = Path(spec.limits).stem
+        return stem if len(self._files[stem]) == 1 else spec.limits
+
+    def method(self, spec: RunSpec) -> str:
+        """The layer, and what was changed in it; what all runs of the campaign share goes without saying."""
+        extras = [spec.density] if spec.density != "normalized" else []
+        extras += [option for option in options(spec) if option not in self.shared]
+        changed = [name for name in self._varied if getattr(spec, name) != getattr(DEFAULTS, name)]
+        extras += [f"{name}={getattr(spec, name)}" for name in changed]
+        return " ".join([spec.layer, *extras])
+
+
+def options(spec: RunSpec) -> list[str]:
+    """What a run sets of its layer and its agent, a word each: ``hidden=32x32``."""
+    both = sorted([*spec.layer_options.items(), *spec.agent_options.items()])
+    return [f"{name}={word(value)}" for name, value in both]
+
+
+def word(value: object) -> str:
+    """An option's value without a blank in it: lists as 32x32."""
+    if isinstance(value, list | tuple):
+        return "x".join(map(word, value))
+    return str(value).replace(" ", "")
 
 
 @dataclass(frozen=True)
@@ -53,24 +106,13 @@ class Run:
 
     path: Path
     spec: RunSpec
+    cell: Cell
+    """Where it belongs in a table."""
 
     @property
     def key(self) -> str:
         """The name of its folder."""
         return self.path.name
-
-    @property
-    def method(self) -> str:
-        """The layer, and what sets it apart from the layer's defaults."""
-        options = {**self.spec.layer_options, **self.spec.agent_options}
-        extras = [self.spec.density] if self.spec.density != "normalized" else []
-        extras += [f"{name}={value}" for name, value in sorted(options.items())]
-        return " ".join([self.spec.layer, *extras])
-
-    @property
-    def cell(self) -> Cell:
-        """Where it belongs in a table."""
-        return Cell(self.spec.task, Path(self.spec.limits).stem, self.spec.agent, self.method, self.spec.steps)
 
     @cached_property
     def evaluations(self) -> Columns:
@@ -79,23 +121,23 @@ class Run:
 
     @cached_property
     def episodes(self) -> Columns:
-        """evaluation/episodes.csv: a row for each episode of the final evaluation."""
-        return read_columns(self.path / "evaluation" / "episodes.csv")
+        """final/episodes.csv: a row for each episode of the final evaluation."""
+        return read_columns(self.path / "final" / "episodes.csv")
 
     @cached_property
     def density(self) -> Columns:
-        """evaluation/density.csv: ``from``, ``to``, and a density for each joint."""
-        return read_columns(self.path / "evaluation" / "density.csv")
+        """final/density.csv: ``from``, ``to``, and a density for each joint."""
+        return read_columns(self.path / "final" / "density.csv")
 
     @cached_property
     def increments(self) -> Columns:
-        """evaluation/increments.csv: some executed increments over their limits, a column for each joint."""
-        return read_columns(self.path / "evaluation" / "increments.csv")
+        """final/increments.csv: some executed increments over their limits, a column for each joint."""
+        return read_columns(self.path / "final" / "increments.csv")
 
     @cached_property
     def joints(self) -> tuple[str, ...]:
         """Names, in the order of the action."""
-        with open(self.path / "evaluation" / "increments.csv", encoding="utf-8") as file:
+        with open(self.path / "final" / "increments.csv", encoding="utf-8") as file:
             return tuple(file.readline().strip().split(","))
 
     @cached_property
@@ -176,6 +218,11 @@ class Result:
         return self.runs[0].spec.layer
 
     @property
+    def as_shipped(self) -> bool:
+        """Whether nothing was changed in the layer or the agent, be it for all runs of the campaign."""
+        return self.cell.method == self.layer and not options(self.runs[0].spec)
+
+    @property
     def joints(self) -> tuple[str, ...]:
         """Names, in the order of the action."""
         return self.runs[0].joints
@@ -225,10 +272,13 @@ class Results:
         about: what it is for, in a line.
         results: one for each cell.
         planned: how many runs the campaign has, finished or not.
+        shared: options all of them set, which no method's name repeats.
     """
 
-    def __init__(self, name: str, about: str, results: Iterable[Result], planned: int) -> None:
-        self.name, self.about, self.planned = name, about, planned
+    def __init__(
+        self, name: str, about: str, results: Iterable[Result], planned: int, shared: Sequence[str] = ()
+    ) -> None:
+        self.name, self.about, self.planned, self.shared = name, about, planned, tuple(shared)
         self.by_cell = {result.cell: result for result in results}
 
     def __iter__(self) -> Iterator[Result]:
@@ -248,9 +298,9 @@ class Results:
         """Those whose cell has these values, such as ``where(task="Ant-v5", method="ddsrad")``."""
         return [r for r in self if all(getattr(r.cell, name) == value for name, value in cell.items())]
 
-    def get(self, task: str, limits: str, agent: str, method: str) -> Result | None:
-        """That of one cell, at the largest budget there is; None if it was not run."""
-        found = self.where(task=task, limits=limits, agent=agent, method=method)
+    def get(self, task: str, limits: str, agent: str, layer: str) -> Result | None:
+        """That of a layer as it ships, at the largest budget there is; None if it was not run."""
+        found = [r for r in self.where(task=task, limits=limits, agent=agent, method=layer) if r.as_shipped]
         return max(found, key=lambda result: result.cell.steps, default=None)
 
 
@@ -264,8 +314,9 @@ def load(path: Path) -> Results:
     """The finished runs of the campaign in ``path``."""
     store = Store(path)
     campaign = store.campaign()
+    names = Names(campaign.runs)
     runs = [
-        Run(store.folder(key).path, spec)
+        Run(store.folder(key).path, spec, names.cell(spec))
         for key, spec in campaign.by_key.items()
         if state_of(store.folder(key)) == "done"
     ]
@@ -275,7 +326,7 @@ def load(path: Path) -> Results:
     for run in runs:
         cells.setdefault(run.cell, []).append(run)
     results = [Result(cell, tuple(found)) for cell, found in cells.items()]
-    return Results(campaign.name, campaign.about, results, len(campaign.by_key))
+    return Results(campaign.name, campaign.about, results, len(campaign.by_key), names.shared)
 
 
 def read_columns(path: Path) -> Columns:

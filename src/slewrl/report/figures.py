@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -85,6 +86,11 @@ LIGHT = Ground("#f5f6f8", "#ffffff", "#1b1f24", "#57606a", "#d5dae0", "#1a7f4b",
 DARK = Ground("#101317", "#1a1e24", "#e4e8ee", "#9aa4b0", "#363d47", "#17693f", "#b3131f")
 
 
+PNG: dict[str, Any] = {"format": "png", "dpi": 200, "facecolor": LIGHT.card}
+PDF: dict[str, Any] = {"format": "pdf", "dpi": 300, "metadata": {"CreationDate": None}}
+SVG: dict[str, Any] = {"format": "svg", "transparent": True, "metadata": {"Date": None}}
+
+
 def learning_curves(runs: Sequence[RunResult], ground: Ground) -> Figure:
     """Mean return of the evaluations during training, each curve named at its end."""
     figure = canvas(3.2)
@@ -153,15 +159,19 @@ def increment_densities(runs: Sequence[RunResult], joints: Sequence[str], ground
 
 def as_svg(draw: Callable[[Ground], Figure], ground: Ground) -> bytes:
     """Draw for a ground and save: letters as paths, nothing behind them, the same bytes every time."""
-    return _saved(draw, ground, {"format": "svg", "transparent": True, "metadata": {"Date": None}})[0]
+    return _saved(draw, ground, SVG)[0]
 
 
 def for_print(draw: Callable[[Ground], Figure]) -> tuple[bytes, bytes]:
     """Draw on white, for slides and papers: as PNG and as PDF."""
-    png: dict[str, Any] = {"format": "png", "dpi": 200, "facecolor": LIGHT.card}
-    pdf: dict[str, Any] = {"format": "pdf", "dpi": 300, "metadata": {"CreationDate": None}}
-    first, second = _saved(draw, LIGHT, png, pdf)
-    return first, second
+    png, pdf = _saved(draw, LIGHT, PNG, PDF)
+    return png, pdf
+
+
+def for_print_and_page(draw: Callable[[Ground], Figure], palette: Iterable[str] = ()) -> tuple[bytes, bytes, bytes]:
+    """As ``for_print`` and ``as_two_faced_svg`` together: drawing takes longer than saving."""
+    svg, png, pdf = _saved(draw, LIGHT, SVG, PNG, PDF)
+    return png, pdf, _two_faced(svg, palette)
 
 
 def as_two_faced_svg(draw: Callable[[Ground], Figure], palette: Iterable[str] = ()) -> bytes:
@@ -170,7 +180,11 @@ def as_two_faced_svg(draw: Callable[[Ground], Figure], palette: Iterable[str] = 
     Every colour becomes a variable of the figure's style sheet, whose value is up to the reader's colour scheme.
     ``palette``: colours besides those of the layers that ``draw`` asks ``legible`` for.
     """
-    svg = as_svg(draw, LIGHT).decode()
+    return _two_faced(as_svg(draw, LIGHT), palette)
+
+
+def _two_faced(light_svg: bytes, palette: Iterable[str]) -> bytes:
+    svg = light_svg.decode()
     pairs = {getattr(LIGHT, field.name): getattr(DARK, field.name) for field in dataclasses.fields(Ground)}
     for name, contrast in product((*COLOURS, "", *palette), (3.0, 4.5)):
         pairs.setdefault(legible(name, LIGHT, contrast), legible(name, DARK, contrast))
@@ -205,9 +219,11 @@ def _saved(draw: Callable[[Ground], Figure], ground: Ground, *formats: dict[str,
         figure = draw(ground)
         for file, options in zip(files, formats, strict=True):
             figure.savefig(file, **options)
+            figure.set_layout_engine(None)  # laid out once: where things are does not depend on the format
     return [file.getvalue() for file in files]
 
 
+@cache
 def legible(name: str, ground: Ground, contrast: float = 3.0) -> str:
     """A layer's colour, darkened or lightened until its WCAG contrast with the ground suffices (words need 4.5).
 

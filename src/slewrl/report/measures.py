@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 
-from slewrl.campaign.paper import METHODS, TASKS
+from slewrl.campaign.paper import LAMBDAS, METHODS, TASKS
 from slewrl.report.compare import paper_values
-from slewrl.report.data import Result, Results
+from slewrl.report.data import Result, Results, options
 from slewrl.report.methods import UNLIMITED, backbone
 from slewrl.report.sensitivity import sweeps
 
@@ -19,27 +20,50 @@ LAMBDA_TASK = "Ant-v5"
 """What the paper sweeps lambda on."""
 
 
+SEEDS = 2
+"""Fewer say nothing of how much another seed would change."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """The numbers a claim is about, and where they come from."""
 
     numbers: Numbers
-    steps: tuple[int, ...]
-    """Budgets of the runs."""
-    tasks: tuple[str, ...]
+    budgets: Mapping[str, tuple[int, ...]]
+    """Task -> steps of the runs."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """What could not be measured -> why."""
     instead: bool = False
     """Whether this is another task than the claim's: worth seeing, no ground for a verdict."""
 
 
 Measure = Callable[[Results], Measured | None]
+Taken = Mapping[str, tuple[float, Sequence[Result]]]
+"""Name of a number -> the number, and what it was taken from."""
 
 
-def gathered(numbers: Numbers, used: Sequence[Result]) -> Measured | None:
-    """Numbers with where they come from; None if there are none. One that makes no sense (nan) is left out."""
-    sensible = {name: value for name, value in numbers.items() if not math.isnan(value)}
-    if not sensible:
-        return None
-    return Measured(sensible, tuple(sorted({r.cell.steps for r in used})), tuple({r.cell.task: 0 for r in used}))
+def gathered(taken: Taken) -> Measured | None:
+    """Numbers with where they come from, and which ones no verdict can rest on; None if nothing was run."""
+    left_out = {name: why for name, (value, used) in taken.items() if (why := _unfit(value, used))}
+    kept = {name: pair for name, pair in taken.items() if name not in left_out}
+    used = [result for _, results in (kept or taken).values() for result in results]
+    numbers = {name: value for name, (value, _) in kept.items()}
+    return Measured(numbers, budgets(used), left_out) if taken else None
+
+
+def _unfit(value: float, used: Sequence[Result]) -> str:
+    """Why a number is no evidence; empty if it is."""
+    if min(len(result.runs) for result in used) < SEEDS:
+        return "one seed"
+    return "not defined: a return not above 0 to compare with, or no such joint" if math.isnan(value) else ""
+
+
+def budgets(used: Sequence[Result]) -> dict[str, tuple[int, ...]]:
+    """Task -> steps of its runs."""
+    found: dict[str, set[int]] = {}
+    for result in used:
+        found.setdefault(result.cell.task, set()).add(result.cell.steps)
+    return {task: tuple(sorted(steps)) for task, steps in found.items()}
 
 
 # ---------------------------------------------------------------------- numbers of results
@@ -76,8 +100,8 @@ def use_of(part: str) -> Callable[[Result], float]:
 
 
 def ratio(one: Result, other: Result) -> float:
-    """Of the mean returns; none (nan) where a return below 0 would turn its meaning around."""
-    return one.score.mean / other.score.mean if min(one.score.mean, other.score.mean) > 0 else math.nan
+    """Of the mean returns, 0 or less if the first is; none (nan) where the second would turn its meaning around."""
+    return one.score.mean / other.score.mean if other.score.mean > 0 else math.nan
 
 
 def shortfall(one: Result, other: Result) -> float:
@@ -109,7 +133,7 @@ def cell(task: str, limits: str, agent: str, method: str, number: Callable[[Resu
 
     def measure(results: Results) -> Measured | None:
         found = results.get(task, limits, agent, method)
-        return gathered({name: number(found)}, [found]) if found else None
+        return gathered({name: (number(found), [found])}) if found else None
 
     return measure
 
@@ -119,12 +143,16 @@ def together(*measures: Measure) -> Measure:
 
     def measure(results: Results) -> Measured | None:
         found = [taken for take in measures if (taken := take(results))]
-        if len(found) < len(measures):
+        steps: dict[str, set[int]] = {}
+        for taken in found:
+            for task, there in taken.budgets.items():
+                steps.setdefault(task, set()).update(there)
+        if len(found) < len(measures) or any(len(there) > 1 for there in steps.values()):
             return None
         numbers = {name: value for taken in found for name, value in taken.numbers.items()}
-        steps = tuple(sorted({step for taken in found for step in taken.steps}))
-        tasks = tuple(dict.fromkeys(task for taken in found for task in taken.tasks))
-        return Measured(numbers, steps, tasks) if len(steps) <= len(tasks) else None
+        left_out = {name: why for taken in found for name, why in taken.left_out.items()}
+        # A claim about several numbers cannot be judged by some of them.
+        return Measured({} if left_out else numbers, {task: tuple(there) for task, there in steps.items()}, left_out)
 
     return measure
 
@@ -135,14 +163,12 @@ def everywhere(
     """A number for each task and backbone that has all the methods at one budget."""
 
     def measure(results: Results) -> Measured | None:
-        numbers, used = {}, []
-        for task in TASKS:
-            for agent in agents:
-                found = [r for method in methods if (r := results.get(task, limits, agent, method))]
-                if len(found) == len(methods) and len({r.cell.steps for r in found}) == 1:
-                    numbers[f"{task} {backbone(agent)}"] = number(*found)
-                    used += found
-        return gathered(numbers, used)
+        taken = {}
+        for task, agent in product(TASKS, agents):
+            found = [r for method in methods if (r := results.get(task, limits, agent, method))]
+            if len(found) == len(methods) and len({r.cell.steps for r in found}) == 1:
+                taken[f"{task} {backbone(agent)}"] = number(*found), found
+        return gathered(taken)
 
     return measure
 
@@ -155,7 +181,7 @@ def lost_under_tight(*tasks: str) -> Measure:
             pair = [r for limits in ("tight", "wide") if (r := results.get(task, limits, "sac", "ddsrad"))]
             if len(pair) < 2 or pair[0].cell.steps != pair[1].cell.steps:
                 return None
-            return gathered({f"share lost on {task}": shortfall(*pair)}, pair)
+            return gathered({f"share lost on {task}": (shortfall(*pair), pair)})
 
         return measure
 
@@ -167,20 +193,19 @@ def violations(results: Results) -> Measured | None:
     limited = [r for r in results if r.layer != UNLIMITED]
     broken = sum(r.violations for r in limited)
     checked = sum(run.actions_checked for r in limited for run in r.runs)
-    return gathered({"broken": broken, "checked": checked} if limited else {}, limited)
+    # Actions are counted, not sampled: one seed that breaks a limit, or keeps it a million times, is evidence.
+    return Measured({"broken": broken, "checked": checked}, budgets(limited)) if limited else None
 
 
 def use_against_paper(results: Results) -> Measured | None:
     """|ours - the paper's| utilisation of DD-SRad under tight limits."""
-    numbers, used = {}, []
-    for task in TASKS:
-        for agent in ("sac", "td3"):
-            found = results.get(task, "tight", agent, "ddsrad")
-            paper = paper_values().get(("tight", backbone(agent), task, "DD-SRad", "utilization"))
-            if found and paper:
-                numbers[f"{task} {backbone(agent)}"] = abs(mean_use(found) - paper.mean)
-                used.append(found)
-    return gathered(numbers, used)
+    taken = {}
+    for task, agent in product(TASKS, ("sac", "td3")):
+        found = results.get(task, "tight", agent, "ddsrad")
+        paper = paper_values().get(("tight", backbone(agent), task, "DD-SRad", "utilization"))
+        if found and paper:
+            taken[f"{task} {backbone(agent)}"] = abs(mean_use(found) - paper.mean), [found]
+    return gathered(taken)
 
 
 def gaps(results: Results) -> Measured | None:
@@ -188,22 +213,34 @@ def gaps(results: Results) -> Measured | None:
     wide, tight = (everywhere(spread, *METHODS, limits=limits)(results) for limits in ("wide", "tight"))
     if wide is None or tight is None or set(wide.numbers) != set(tight.numbers):
         return None
+    left_out = {**wide.left_out, **tight.left_out}
     means = {"gap, wide": wide, "gap, tight": tight}
-    numbers = {name: float(np.mean([*taken.numbers.values()])) for name, taken in means.items()}
-    return Measured(numbers, tuple({*wide.steps, *tight.steps}), wide.tasks)
+    numbers = {name: float(np.mean([*one.numbers.values()])) for name, one in means.items() if one.numbers}
+    steps = {task: tuple(sorted({*there, *tight.budgets.get(task, ())})) for task, there in wide.budgets.items()}
+    return Measured(numbers, steps, left_out)
 
 
 # ---------------------------------------------------------------------- the sweep over lambda
 
 
 def swept(limits: str, number: Callable[[ByLambda], Numbers]) -> Measure:
-    """Numbers of the sweep with SAC under some limits: on the paper's task or, without a verdict, on another."""
+    """Numbers of DD-SRad's sweep with SAC under some limits: on the paper's task or, without a verdict, on another.
+
+    A sweep counts that has all of the paper's lambdas at one budget; of several, that with the largest one. On the
+    paper's task nothing but lambda may have been changed.
+    """
 
     def measure(results: Results) -> Measured | None:
-        found = [(task, by[limits]) for (task, agent), by in sweeps(results).items() if agent == "sac" and limits in by]
-        for task, by_lambda in sorted(found, key=lambda pair: pair[0] != LAMBDA_TASK):
-            if taken := gathered(number(by_lambda), list(by_lambda.values())):
-                return replace(taken, instead=task != LAMBDA_TASK)
+        found = [
+            (which, by[limits])
+            for which, by in sweeps(results).items()
+            if (which.agent, which.method) == ("sac", "ddsrad") and set(by.get(limits, ())) >= set(LAMBDAS)
+        ]
+        for which, by_lambda in sorted(found, key=lambda pair: (pair[0].task != LAMBDA_TASK, -pair[0].steps)):
+            instead = which.task != LAMBDA_TASK or any(len(options(r.runs[0].spec)) > 1 for r in by_lambda.values())
+            used = [by_lambda[value] for value in LAMBDAS]
+            if taken := gathered({name: (value, used) for name, value in number(by_lambda).items()}):
+                return replace(taken, instead=instead)
         return None
 
     return measure
@@ -211,10 +248,8 @@ def swept(limits: str, number: Callable[[ByLambda], Numbers]) -> Measure:
 
 def loss_at_smallest(by_lambda: ByLambda) -> Numbers:
     """Share of the return lost at lambda 1e-4 against the mean of the others."""
-    rest = [mean_return(r) for value, r in by_lambda.items() if value > 1e-4]
-    if 1e-4 not in by_lambda or not rest or min(*rest, mean_return(by_lambda[1e-4])) <= 0:
-        return {}
-    return {"share lost at λ = 1e-4": float(1 - mean_return(by_lambda[1e-4]) / np.mean(rest))}
+    rest = float(np.mean([mean_return(r) for value, r in by_lambda.items() if value > 1e-4]))
+    return {"share lost at λ = 1e-4": 1 - mean_return(by_lambda[1e-4]) / rest if rest > 0 else math.nan}
 
 
 def extremes(by_lambda: ByLambda) -> Numbers:
@@ -228,7 +263,7 @@ def spread_between(low: float, high: float) -> Callable[[ByLambda], Numbers]:
 
     def number(by_lambda: ByLambda) -> Numbers:
         chosen = [r for value, r in by_lambda.items() if low <= value <= high]
-        return {"spread of the returns": spread(*chosen)} if len(chosen) > 1 else {}
+        return {"spread of the returns": spread(*chosen)}
 
     return number
 
@@ -237,8 +272,7 @@ def use_at(value: float, part: str = "") -> Callable[[ByLambda], Numbers]:
     """Mean utilisation at a lambda, of the joints whose name holds ``part``."""
 
     def number(by_lambda: ByLambda) -> Numbers:
-        result = by_lambda.get(value)
         whose = f"{part}s’ " if part else ""
-        return {f"{whose}utilisation at λ = {value:g}": use_of(part)(result)} if result else {}
+        return {f"{whose}utilisation at λ = {value:g}": use_of(part)(by_lambda[value])}
 
     return number

@@ -25,12 +25,16 @@ WORDS = {
     PAPER_MODE: "paper mode",
     "action_scaled": "scaled entropy",
     "action": "action entropy",
+    "mean_bound=tanh": "tanh mean",
 }
 BACKBONES = {"sac": "SAC", "td3": "TD3"}
 UNLIMITED = "none"
 """The one layer without a rate limit: what the limits cost, no contender."""
 NOTES = {
-    "post": ("†", "The critic does not see the projection; utilisation is inflated by dwelling on the boundary."),
+    "post": (
+        "†",
+        "The critic does not see the projection; the paper says that dwelling on the boundary inflates utilisation.",
+    ),
     UNLIMITED: ("‡", "No rate limit at all: what the task allows without one, no contender and never in bold."),
 }
 """Layer -> its mark in a table, and the footnote."""

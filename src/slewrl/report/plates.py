@@ -1,6 +1,6 @@
 """Which figures a campaign has: each with its title, what to see in it, and how to draw it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from slewrl.report import curves, density, intervals, radar, scatter, sensitivity
 from slewrl.report.data import Result, Results
-from slewrl.report.figures import Ground, as_two_faced_svg, for_print
+from slewrl.report.figures import Ground, as_two_faced_svg, for_print, for_print_and_page
 from slewrl.report.methods import backbone, in_order, label
 from slewrl.report.multiples import REFERENCE
 from slewrl.report.tables import amount, contends, count, plus_minus, share
@@ -33,12 +33,13 @@ class Plate:
         """For a page: light and dark in one."""
         return as_two_faced_svg(self.draw, PALETTE)
 
-    def save(self, folder: Path) -> list[Path]:
-        """For slides and papers; returns the files."""
+    def save(self, folder: Path, html: bool = False) -> tuple[list[Path], bytes]:
+        """For slides and papers, and if asked for a page: the files, and the SVG. Drawn once for all of them."""
+        *prints, svg = for_print_and_page(self.draw, PALETTE) if html else (*for_print(self.draw), b"")
         paths = [folder / f"{self.name}.{suffix}" for suffix in ("png", "pdf")]
-        for path, data in zip(paths, for_print(self.draw), strict=True):
+        for path, data in zip(paths, prints, strict=True):
             path.write_bytes(data)
-        return paths
+        return paths, svg
 
 
 def plates(results: Results) -> list[Plate]:
@@ -49,15 +50,18 @@ def plates(results: Results) -> list[Plate]:
         name = f"{task}-{limits}-{agent}" + ("" if _only_budget(results, task, limits, agent) else f"-{steps}")
         found += _of_configuration(panel, where, name)
     for limits, agent in sorted({(r.cell.limits, r.cell.agent) for r in results}):
-        found += _of_backbone(results.where(limits=limits, agent=agent), limits, agent)
+        swept = sensitivity.in_a_sweep(results)
+        panel = [r for r in results.where(limits=limits, agent=agent) if r.cell not in swept]
+        found += _of_backbone(panel, limits, agent)
     return found
 
 
 def configurations(results: Results) -> dict[tuple[str, str, str, int], list[Result]]:
     """(Task, limits, agent, steps) -> its methods: what belongs into one figure. A sweep has figures of its own."""
     found: dict[tuple[str, str, str, int], list[Result]] = {}
+    swept = sensitivity.in_a_sweep(results)
     for r in results:
-        if sensitivity.weight(r) is None:
+        if r.cell not in swept:
             found.setdefault((r.cell.task, r.cell.limits, r.cell.agent, r.cell.steps), []).append(r)
     return found
 
@@ -91,11 +95,11 @@ def _of_configuration(panel: list[Result], where: str, name: str) -> Iterator[Pl
         partial(radar.radars, panel),
     )
     if len(first.joints) > 1:
-        x, y = scatter.pair_of(first)
+        pairs = ", ".join(f"{x} and {y}" for x, y in scatter.pairs_of(first))
         yield Plate(
             f"reachable-{name}",
             f"Where two joints went: {where}",
-            f"Executed increments of {x} and {y} over their limits, from the final evaluations. The square is what the "
+            f"Executed increments of {pairs} over their limits, from the final evaluations. A square is what the "
             "limits allow: a method that leaves its corners or edges empty cannot, or would not, go there.",
             partial(scatter.increments, panel),
         )
@@ -120,7 +124,7 @@ def at_the_edge(result: Result) -> float:
 
 
 def _of_backbone(panel: list[Result], limits: str, agent: str) -> Iterator[Plate]:
-    panel, left_out = complete([r for r in panel if sensitivity.weight(r) is None])
+    panel, left_out = complete(panel)
     if len({r.cell.method for r in panel}) < 2:
         return
     tasks = len({r.cell.task for r in panel})
@@ -137,7 +141,7 @@ def _of_backbone(panel: list[Result], limits: str, agent: str) -> Iterator[Plate
         f"profile-{limits}-{agent}",
         f"How many runs get how far: {where}",
         f"The share of runs above each score, {over}. A curve above the dashed one everywhere is better than DD-SRad "
-        f"in every part of its runs; a long tail to the right is one lucky seed.{rest}",
+        f"in every part of its runs; a long tail to the right may be one lucky seed.{rest}",
         partial(intervals.profiles, panel),
     )
 
@@ -169,31 +173,50 @@ def _comparisons(results: Results) -> Iterator[Plate]:
     yield Plate(
         "wide-tight-radar",
         "Wide and tight limits, joint by joint",
-        "Share of its limit each joint of DD-SRad uses. Under tight limits every joint is nearer to its own.",
+        f"Share of its limit each joint of DD-SRad uses. Nearer to its limit when that is tight: {_nearer(pairs)}.",
         partial(radar.wide_and_tight, pairs),
     )
 
 
+def _nearer(pairs: Sequence[Mapping[str, Result]]) -> str:
+    """How many joints use more of a tight limit than of a wide one, pair by pair."""
+    words = []
+    for pair in pairs:
+        more = pair["tight"].joint_utilisation > pair["wide"].joint_utilisation
+        cell = pair["tight"].cell
+        words.append(f"{more.sum()} of {len(more)} joints of {cell.task} with {backbone(cell.agent)}")
+    return "; ".join(words)
+
+
 def _sweeps(results: Results) -> Iterator[Plate]:
-    for (task, agent), sweep in sensitivity.sweeps(results).items():
-        where = f"{task}, {backbone(agent)}"
-        ends = "; ".join(
-            f"{limits}: " + ", ".join(f"λ = {value:g} {amount(r.score.mean)}" for value, r in by_lambda.items())
-            for limits, by_lambda in sweep.items()
-        )
+    found = sensitivity.sweeps(results)
+    for which, sweep in found.items():
+        where, name = f"{which.task}, {backbone(which.agent)}", f"{which.task}-{which.agent}"
+        if which.method != REFERENCE:
+            where, name = f"{where}, {label(which.method)}", f"{name}-{which.method.replace(' ', '-')}"
+        if len({other.steps for other in found if other[:3] == which[:3]}) > 1:
+            where, name = f"{where}, {count(which.steps)} steps", f"{name}-{which.steps}"
         yield Plate(
-            f"lambda-return-{task}-{agent}",
+            f"lambda-return-{name}",
             f"How much λ matters: {where}",
-            f"Return while training by λ, the weight of ‖u‖² in the actor’s loss. Final returns, {ends}.",
+            "Return while training by λ, the weight of ‖u‖² in the actor’s loss. Final returns, "
+            f"{_by_lambda(sweep, lambda r: amount(r.score.mean))}.",
             partial(sensitivity.returns, sweep),
         )
         yield Plate(
-            f"lambda-radar-{task}-{agent}",
+            f"lambda-radar-{name}",
             f"λ, joint by joint: {where}",
-            "Share of its limit each joint uses. A large λ pulls every joint to the middle, a small one leaves them "
-            "to themselves.",
+            "Share of its limit each joint uses. The paper says that a large λ pulls every joint to the middle. "
+            f"Over all joints, {_by_lambda(sweep, lambda r: share(r.utilisation.mean))}.",
             partial(sensitivity.utilisation, sweep),
         )
+
+
+def _by_lambda(sweep: Mapping[str, sensitivity.ByLambda], show: Callable[[Result], str]) -> str:
+    return "; ".join(
+        f"{limits}: " + ", ".join(f"λ = {value:g} {show(r)}" for value, r in by_lambda.items())
+        for limits, by_lambda in sweep.items()
+    )
 
 
 def _use(result: Result) -> str:

@@ -1,11 +1,12 @@
 """How much lambda, the weight of |u|^2 in the actor's loss, matters: the paper's sensitivity figure."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
 from slewrl.report.curves import band, named, steps_axis
-from slewrl.report.data import Result, Results
+from slewrl.report.data import Cell, Result, Results
 from slewrl.report.figures import STYLES, Ground, canvas, legible
 from slewrl.report.multiples import axes_are
 from slewrl.report.radar import filled, key, prepare, projection
@@ -17,25 +18,46 @@ LINES = (*STYLES, (0, (6, 1, 1, 1, 1, 1)))
 ByLambda = Mapping[float, Result]
 
 
+class Swept(NamedTuple):
+    """What a sweep is of; results of one sweep differ in lambda and, from panel to panel, in their limits alone."""
+
+    task: str
+    agent: str
+    method: str
+    """Without lambda."""
+    steps: int
+
+
 def weight(result: Result) -> float | None:
     """The lambda that was set; None where the layer's own was used."""
     value = result.runs[0].spec.layer_options.get(OPTION)
     return None if value is None else float(value)
 
 
-def sweeps(results: Results) -> dict[tuple[str, str], dict[str, dict[float, Result]]]:
-    """(Task, backbone) -> limits -> lambda -> result, where more than one lambda was tried."""
-    found: dict[tuple[str, str], dict[str, dict[float, Result]]] = {}
+def sweeps(results: Results) -> dict[Swept, dict[str, dict[float, Result]]]:
+    """What was swept -> limits -> lambda -> result, where more than one lambda was tried."""
+    found: dict[Swept, dict[str, dict[float, Result]]] = {}
     for result in results:
         value = weight(result)
         if value is not None:
-            by_limits = found.setdefault((result.cell.task, result.cell.agent), {})
+            by_limits = found.setdefault(swept(result), {})
             by_limits.setdefault(result.cell.limits, {})[value] = result
-    return {
-        where: {limits: dict(sorted(by.items())) for limits, by in by_limits.items()}
-        for where, by_limits in found.items()
-        if any(len(by) > 1 for by in by_limits.values())
+    kept = {
+        which: {limits: dict(sorted(by.items())) for limits, by in by_limits.items() if len(by) > 1}
+        for which, by_limits in found.items()
     }
+    return {which: by_limits for which, by_limits in kept.items() if by_limits}
+
+
+def swept(result: Result) -> Swept:
+    """What a result would be part of a sweep of."""
+    words = [word for word in result.cell.method.split() if not word.startswith(f"{OPTION}=")]
+    return Swept(result.cell.task, result.cell.agent, " ".join(words), result.cell.steps)
+
+
+def in_a_sweep(results: Results) -> set[Cell]:
+    """The cells whose lambda is one of several: what the ordinary figures leave to the sweep's own."""
+    return {r.cell for by_limits in sweeps(results).values() for by in by_limits.values() for r in by.values()}
 
 
 def returns(sweep: Mapping[str, ByLambda], ground: Ground) -> Figure:
