@@ -228,9 +228,9 @@ def test_captions_say_what_was_measured(results):
 
 def test_a_figure_is_drawn_once(everyone, tmp_path):
     drawn = []
-    plate = plates.Plate("x", "x", "", lambda ground: drawn.append(ground) or curves.learning(everyone[:2], ground))
+    plate = plates.Plate("a/x", "x", "", lambda ground: drawn.append(ground) or curves.learning(everyone[:2], ground))
     paths, svg = plate.save(tmp_path, html=True)
-    assert drawn == [LIGHT] and len(paths) == 2
+    assert drawn == [LIGHT] and [path.name for path in paths] == ["a_x.png", "a_x.pdf"]
     assert svg == plate.svg()
 
 

@@ -36,7 +36,8 @@ class Plate:
     def save(self, folder: Path, html: bool = False) -> tuple[list[Path], bytes]:
         """For slides and papers, and if asked for a page: the files, and the SVG. Drawn once for all of them."""
         *prints, svg = for_print_and_page(self.draw, PALETTE) if html else (*for_print(self.draw), b"")
-        paths = [folder / f"{self.name}.{suffix}" for suffix in ("png", "pdf")]
+        name = self.name.replace("/", "_")  # limits may be a path
+        paths = [folder / f"{name}.{suffix}" for suffix in ("png", "pdf")]
         for path, data in zip(paths, prints, strict=True):
             path.write_bytes(data)
         return paths, svg
