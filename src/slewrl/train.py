@@ -227,7 +227,6 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
             logs.flush()
             trainer.save()
             return False
-    checkpoint.keep_last(folder.checkpoints)
     folder.finish()
     return True
 

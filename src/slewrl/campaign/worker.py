@@ -46,12 +46,14 @@ def _run_or_note(folder: RunFolder) -> int:
 
 
 def _run(folder: RunFolder) -> int:
+    from slewrl import checkpoint
     from slewrl.play import evaluate_run
     from slewrl.train import train_locked
 
     if not train_locked(folder.spec(), folder):
         return STOPPED
     shutil.rmtree(folder.path / "replay", ignore_errors=True)  # up to 1.6 GB that nobody will read again
+    checkpoint.keep_last(folder.checkpoints)  # the others tell where a run was stopped, so they differ
     if state_of(folder) != "done":
         evaluate_run(folder.path, EPISODES, FINAL)
     return FINISHED
