@@ -2,15 +2,13 @@
 
 import base64
 import dataclasses
-import json
 import re
-import shutil
 import subprocess
 import sys
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from browser import Tags, needs_chromium, probed
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
@@ -18,7 +16,6 @@ from slewrl.report.figures import DARK, LIGHT, increment_densities, learning_cur
 from slewrl.report.page import Demo, RunResult, render, write_page
 from slewrl.report.reachable import COLOURS
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # In a copy of the page only: as wide as a phone, then what the browser made of it goes into the title.
 PROBE = """<script>addEventListener("load", () => {
   document.documentElement.style.width = "390px";
@@ -59,18 +56,6 @@ def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "demo.html"
     write_page(path, synthetic_demo(), [("Extra", "What to see in it.", extra_figure())])
     return path.read_text(encoding="utf-8")
-
-
-class Tags(HTMLParser):
-    """Every tag with its attributes."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.seen = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.seen.append((tag, dict(attributes)))
 
 
 def test_one_file_is_all(page):
@@ -190,19 +175,12 @@ def test_the_page_needs_no_torch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here to open the page with")
+@needs_chromium
 @pytest.mark.parametrize(("scheme", "ground"), [(1, LIGHT), (0, DARK)], ids=["light", "dark"])
 def test_in_a_browser(page, tmp_path, scheme, ground):
     # The policy stays in force but for the probe, so that a forbidden fetch would be an error on the console.
     allowed = page.replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';")
-    (tmp_path / "page.html").write_text(allowed.replace("</body>", PROBE + "</body>"), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
-    options += [f"--blink-settings=preferredColorScheme={scheme}", f"--user-data-dir={tmp_path / 'profile'}"]
-    command = [CHROMIUM, *options, "--virtual-time-budget=5000", "--dump-dom", (tmp_path / "page.html").as_uri()]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    console = [line for line in result.stderr.splitlines() if "CONSOLE" in line]
-    assert len(console) == 1 and "probed" in console[0], console  # nothing but the probe's own line
-    found = json.loads(re.search("<title>(.*?)</title>", result.stdout).group(1))
+    found = probed(allowed, PROBE, tmp_path, scheme)
     assert len(found["widths"]) == 4 and min(found["widths"]) > 0
     assert found["dark"] == [ground is DARK] * 3 + [False]
     assert found["right"] <= 390

@@ -1,16 +1,13 @@
 """Figures and the page of a campaign: they show what they should, and a browser agrees."""
 
-import json
 import re
-import shutil
-import subprocess
 import time
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import product
 
 import numpy as np
 import pytest
+from browser import Tags, dumped, needs_chromium, probed
 from matplotlib.figure import Figure
 from tiny_campaign import BASE, Sizes, cell, write_campaign, write_run
 
@@ -24,7 +21,6 @@ from slewrl.report.campaign_page import headlines, render
 from slewrl.report.data import load
 from slewrl.report.figures import DARK, LIGHT, as_two_faced_svg
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # In a copy of the page only: as wide as a phone; sort, filter, and put what came of it into the title.
 PROBE = """<script>addEventListener("load", async () => {
   document.documentElement.style.width = "390px";
@@ -246,18 +242,6 @@ def test_headlines(results):
 # ---------------------------------------------------------------------- the page
 
 
-class Tags(HTMLParser):
-    """Every tag with its attributes."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.seen = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.seen.append((tag, dict(attributes)))
-
-
 @pytest.fixture(scope="module")
 def out(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("out") / "report"
@@ -321,15 +305,13 @@ def test_everything_inserted_is_escaped(tmp_path):
     )
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here to open the page with")
+@needs_chromium
 @pytest.mark.parametrize(("scheme", "ground"), [(1, LIGHT), (0, DARK)], ids=["light", "dark"])
 def test_in_a_browser(out, tmp_path, scheme, ground):
     text = (out / "index.html").read_text(encoding="utf-8")
     # The policy allows the page's own script by its hash; the probe's is added, so that both are held to it.
     allowed = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", text)
-    (tmp_path / "page.html").write_text(allowed.replace("</body>", PROBE + "</body>"), encoding="utf-8")
-    found, console = opened(tmp_path / "page.html", tmp_path, scheme)
-    assert len(console) == 1 and "probed" in console[0], console  # nothing but the probe's own line
+    found = probed(allowed, PROBE, tmp_path, scheme)
     assert len(found["widths"]) == 6 and min(found["widths"]) > 0
     assert found["up"] == sorted(found["up"]) and found["down"] == found["up"][::-1] and found["sorted"] == "ascending"
     assert found["filtered"] == [pytest.approx(800 / 3)] and found["focus"] == 9 and found["labels"]
@@ -338,23 +320,10 @@ def test_in_a_browser(out, tmp_path, scheme, ground):
     assert found["ground"] == f"rgb{rgb}"
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here to open the page with")
+@needs_chromium
 def test_the_policy_lets_the_pages_own_script_run(out, tmp_path):
     dom, console = dumped(out / "index.html", tmp_path, 1)
     assert console == [] and dom.count('<input type="search"') == 4
-
-
-def opened(page, tmp_path, scheme):
-    dom, console = dumped(page, tmp_path, scheme)
-    return json.loads(re.search("<title>(.*?)</title>", dom).group(1)), console
-
-
-def dumped(page, tmp_path, scheme):
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
-    options += [f"--blink-settings=preferredColorScheme={scheme}", f"--user-data-dir={tmp_path / 'profile'}"]
-    command = [CHROMIUM, *options, "--virtual-time-budget=5000", "--dump-dom", page.as_uri()]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return result.stdout, [line for line in result.stderr.splitlines() if "CONSOLE" in line]
 
 
 @pytest.mark.slow

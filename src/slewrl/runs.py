@@ -82,6 +82,13 @@ class RunSpec:
         return "-".join(str(part).replace(":", ".").replace("/", ".") for part in parts)
 
 
+def difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """Which fields of two specs differ, and how; empty if none does. Tuples count as the lists JSON makes of them."""
+    old, new = (json.loads(json.dumps(spec)) for spec in (there, wanted))
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return ", ".join(f"{name} is {old.get(name)!r} there, {new.get(name)!r} here" for name in names)
+
+
 _DEFAULTS: dict[str, Any] = {
     f.name: f.default if f.default is not dataclasses.MISSING else {} for f in dataclasses.fields(RunSpec)
 }

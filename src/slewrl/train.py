@@ -1,7 +1,6 @@
 """Algorithm 1: collect, store, learn, evaluate. One loop, which goes on where it was killed."""
 
 import dataclasses
-import json
 import signal
 import threading
 from functools import partial
@@ -25,7 +24,7 @@ from slewrl.limits import RateLimits
 from slewrl.logs import Logs, Report
 from slewrl.metrics import rate_use
 from slewrl.replay import Replay
-from slewrl.runs import RunFolder, RunSpec
+from slewrl.runs import RunFolder, RunSpec, difference
 
 LOG_EVERY = 1_000
 EVALUATION_SEED = 1_000_000
@@ -151,10 +150,8 @@ class Trainer:
 
     def restore(self, state: dict[str, Any]) -> list[str]:
         """Go on from a checkpoint; returns what a person should know about it."""
-        if _listed(state["spec"]) != _listed(dataclasses.asdict(self.spec)):
-            theirs, ours = _listed(state["spec"]), _listed(dataclasses.asdict(self.spec))
-            differ = [f"{k} is {ours.get(k)!r} in run.json, {v!r} there" for k, v in theirs.items() if ours.get(k) != v]
-            raise ValueError(f"{self.folder.path}: the checkpoint is of another run: {', '.join(differ)}")
+        if differ := difference(state["spec"], dataclasses.asdict(self.spec)):
+            raise ValueError(f"{self.folder.path}: the checkpoint is of another run ({differ} in run.json)")
         if not self.replay.found:
             raise FileNotFoundError(f"{self.replay.path} is gone: a run cannot go on without its replay")
         self.agent.load_state_dict(state["agent"])
@@ -325,11 +322,6 @@ class _Interrupts:
     def _note(self, *_: object) -> None:
         self.seen = True
         self.__exit__()  # a second one stops at once
-
-
-def _listed(spec: dict[str, Any]) -> Any:
-    """As JSON has it: without tuples."""
-    return json.loads(json.dumps(spec))
 
 
 def _plain(tree: Any) -> Any:

@@ -12,13 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from slewrl.campaign.runner import TRIES, Runner, Watch, give_up
-from slewrl.campaign.store import error_file, state_of
-from slewrl.campaign.worker import BUSY, FAILED, FINISHED, work
+from slewrl.campaign.worker import work
 from slewrl.errors import UserFacingError
-from slewrl.runs import write_atomically
-
-TOKEN = "shared.txt"
-"""File by which a node recognises the campaign's folder."""
 
 
 class NotSharedError(UserFacingError):
@@ -38,11 +33,12 @@ class RayRunner(Runner):
     def run(self, watch: Watch = lambda runner: None, poll: float = 0.5) -> bool:
         """Run them all; returns whether all are finished. Ctrl-C or SIGTERM lets every run checkpoint first."""
         ray = _connect(self.address)
-        token = uuid.uuid4().hex
-        write_atomically(self.store.path / TOKEN, token)
+        token = self.store.path.resolve() / f"shared.{uuid.uuid4().hex}"  # by which a node knows the folder
+        token.touch()
         task = ray.remote(num_cpus=1, max_retries=TRIES)(_task)
-        folders = {key: str(folder) for key in self.keys if (folder := self._prepared(key))}
-        pending = {task.remote(path, token): key for key, path in folders.items()}
+        # Folders are made here, where the user's own files are.
+        folders = {key: folder.path.resolve() for key in self.keys if (folder := self._unfinished(key))}
+        pending = {task.remote(str(path), str(token)): key for key, path in folders.items()}
         asked = False
         try:
             with self._stoppable():
@@ -58,42 +54,21 @@ class RayRunner(Runner):
                     watch(self)
         finally:
             self.active = {}
-            (self.store.path / TOKEN).unlink(missing_ok=True)
+            token.unlink(missing_ok=True)
             ray.shutdown()
         return len(self.finished) == len(self.keys)
 
-    def _prepared(self, key: str) -> Path | None:
-        """The folder of a run that is still to be made. Made here, where the user's own files are."""
-        try:
-            folder = self.store.prepare(key, self.specs[key])
-        except (OSError, ValueError) as error:
-            self.failed[key] = str(error)
-            return None
-        if state_of(folder) != "done":
-            return folder.path.resolve()
-        self.finished.append(key)
-        return None
-
     def _judge_task(self, key: str, reference: Any, ray: Any) -> None:
         """What the end of a task means."""
-        folder = self.store.folder(key)
         try:
-            code = ray.get(reference)
+            self._note(key, ray.get(reference))
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, NotSharedError):  # none of that node's runs could begin
                 raise error.cause from None
             self.failed[key] = str(error)
-            return
         except ray.exceptions.RayError as error:  # its process died too often, or it was cancelled
             if not self.stopping:
-                self.failed[key] = give_up(folder, str(error).splitlines()[0])
-            return
-        if code == FINISHED:
-            self.finished.append(key)
-        elif code == BUSY:
-            self.elsewhere.append(key)
-        elif code == FAILED:
-            self.failed[key] = error_file(folder).read_text(encoding="utf-8")
+                self.failed[key] = give_up(self.store.folder(key), str(error).splitlines()[0])
 
 
 def _connect(address: str) -> Any:
@@ -123,8 +98,7 @@ def _knock(address: str) -> None:
 
 def _task(path: str, token: str) -> int:
     """On a node: bring one run to its end."""
-    mark = Path(path).parent / TOKEN
-    if not mark.exists() or mark.read_text(encoding="utf-8") != token:
+    if not Path(token).exists():
         raise NotSharedError(
             f"node {socket.gethostname()} does not see {path}: on a cluster a campaign needs a folder all nodes share"
         )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from slewrl.campaign.store import Store, error_file, state_of
-from slewrl.campaign.worker import BUSY, FAILED, FINISHED, STOPPED
+from slewrl.campaign.worker import BUSY, ENDS, FAILED, FINISHED
 from slewrl.runs import RunFolder, RunSpec
 
 TRIES = 3
@@ -95,34 +95,43 @@ class Runner:
         self.stopping = True
 
     def _start(self, key: str) -> None:
+        if folder := self._unfinished(key):
+            if folder.locked:
+                self.elsewhere.append(key)
+            else:
+                self.active[key] = start(folder.path)
+
+    def _unfinished(self, key: str) -> RunFolder | None:
+        """The folder of a run that is still to be made, if there is anything to make."""
         try:
             folder = self.store.prepare(key, self.specs[key])
         except (OSError, ValueError) as error:  # the folder holds something else: no reason to stop the rest
             self.failed[key] = str(error)
-            return
-        state = state_of(folder)
-        if state == "done":
-            self.finished.append(key)
-        elif state == "running":
-            self.elsewhere.append(key)
-        else:
-            self.active[key] = start(folder.path)
+            return None
+        if state_of(folder) != "done":
+            return folder
+        self.finished.append(key)
+        return None
 
     def _judge(self, key: str, waiting: deque[str], tries: dict[str, int]) -> None:
         """What the end of a process means."""
         code = self.active.pop(key).returncode
-        folder = self.store.folder(key)
+        if code in ENDS:
+            self._note(key, code)
+        elif tries[key] >= TRIES:
+            self.failed[key] = give_up(self.store.folder(key), f"exit code {code}")
+        elif not self.stopping:  # killed: by a person, or for want of memory
+            self.resumed += 1
+            waiting.appendleft(key)
+
+    def _note(self, key: str, code: int) -> None:
+        """How a run ended, by its worker's own account; one that was asked to stop is none of these."""
         if code == FINISHED:
             self.finished.append(key)
         elif code == BUSY:
             self.elsewhere.append(key)
         elif code == FAILED:
-            self.failed[key] = error_file(folder).read_text(encoding="utf-8")
-        elif code != STOPPED and tries[key] >= TRIES:
-            self.failed[key] = give_up(folder, f"exit code {code}")
-        elif code != STOPPED and not self.stopping:  # killed: by a person, or for want of memory
-            self.resumed += 1
-            waiting.appendleft(key)
+            self.failed[key] = error_file(self.store.folder(key)).read_text(encoding="utf-8")
 
 
 def give_up(folder: RunFolder, how: str) -> str:

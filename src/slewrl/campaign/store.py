@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from slewrl.campaign.spec import Campaign
-from slewrl.runs import RunFolder, RunSpec, write_atomically
+from slewrl.runs import RunFolder, RunSpec, difference, write_atomically
 
 VERSION = 1
 State = Literal["waiting", "running", "stopped", "failed", "done"]
@@ -59,7 +59,8 @@ class Store:
 
     def begin(self, campaign: Campaign) -> None:
         """Make this the folder of ``campaign``, or check that it is; runs that are new to it are added."""
-        if not self.description.exists() and self.path.exists() and self._strangers():
+        # The description last: another shard may write it in between.
+        if self.path.exists() and self._strangers() and not self.description.exists():
             raise FileExistsError(f"{self.path} is not empty and holds no campaign: choose another folder")
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / LOCK, "a", encoding="utf-8") as lock:  # a hundred shards may begin at once
@@ -81,11 +82,8 @@ class Store:
         if old.name != new.name:
             raise FileExistsError(f"{self.path} holds campaign {old.name!r}, not {new.name!r}: choose another folder")
         for key, spec in new.by_key.items():
-            there = old.by_key.get(key, spec)
-            if _plain(there) != _plain(spec):
-                raise FileExistsError(
-                    f"{self.path} holds another {key} ({_difference(there, spec)}): choose another folder"
-                )
+            if differ := _difference(old.by_key.get(key, spec), spec):
+                raise FileExistsError(f"{self.path} holds another {key} ({differ}): choose another folder")
         return Campaign(new.name, new.about, tuple({**old.by_key, **new.by_key}.values()))
 
     def campaign(self) -> Campaign:
@@ -113,8 +111,8 @@ class Store:
         folder = self.folder(key)
         if not (folder.path / "run.json").exists():
             folder.create(spec)
-        elif _plain(folder.spec()) != _plain(spec):
-            raise FileExistsError(f"{folder.path} holds another run ({_difference(folder.spec(), spec)})")
+        elif differ := _difference(folder.spec(), spec):
+            raise FileExistsError(f"{folder.path} holds another run ({differ})")
         return folder
 
     def progress(self) -> Iterator[Progress]:
@@ -192,13 +190,5 @@ def last_row(path: Path) -> dict[str, str]:
     return next(csv.DictReader([header, whole[-1]]), {}) if whole else {}
 
 
-def _plain(spec: RunSpec) -> dict[str, object]:
-    """As JSON has it: without tuples."""
-    plain: dict[str, object] = json.loads(json.dumps(dataclasses.asdict(spec)))
-    return plain
-
-
 def _difference(there: RunSpec, wanted: RunSpec) -> str:
-    """Which fields differ, and how."""
-    old, new = _plain(there), _plain(wanted)
-    return ", ".join(f"{name} is {old[name]!r} there, {new[name]!r} here" for name in old if old[name] != new[name])
+    return difference(dataclasses.asdict(there), dataclasses.asdict(wanted))

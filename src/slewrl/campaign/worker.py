@@ -20,6 +20,7 @@ from slewrl.runs import RunFolder
 
 FINISHED, STOPPED, FAILED, BUSY = 0, 3, 10, 11
 """Finished; asked to stop; raised (error.txt says what); another process is at it. 1 is Python's own."""
+ENDS = (FINISHED, STOPPED, FAILED, BUSY)
 EPISODES = 10
 """Of the final evaluation."""
 PATIENCE = 180.0
