@@ -15,10 +15,10 @@ import pytest
 
 from slewrl.campaign.commands import check
 from slewrl.campaign.paper import CAMPAIGNS, METHODS, SEEDS, TASKS, mini
-from slewrl.campaign.runner import Runner, shard
+from slewrl.campaign.runner import Runner, give_up, shard
 from slewrl.campaign.spec import Campaign, Selection, grid, load_campaign
 from slewrl.campaign.store import Store, error_file, last_row
-from slewrl.campaign.worker import BUSY, work
+from slewrl.campaign.worker import BUSY, FAILED, work
 from slewrl.layers import LAYERS
 from slewrl.play import evaluate_run
 from slewrl.runs import RunSpec
@@ -385,14 +385,21 @@ def test_a_worker_stops_when_its_runner_is_killed(tmp_path):
     store = begun(tmp_path / "c", tiny(steps=100_000))
     ((key, spec),) = store.campaign().by_key.items()
     folder = store.prepare(key, spec)
-    code = f"from slewrl.campaign.runner import start; from pathlib import Path; start(Path({str(folder.path)!r}))"
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)  # the parent is gone at once
+    parent = f"""
+import time
+from slewrl.campaign.runner import start
+from slewrl.runs import RunFolder
+folder = RunFolder(__import__("pathlib").Path({str(folder.path)!r}))
+start(folder.path)
+while not (folder.locked and folder.checkpoints.exists()):
+    time.sleep(0.1)
+"""
+    subprocess.run([sys.executable, "-c", parent], check=True, capture_output=True, timeout=60)
     begin = time.monotonic()
-    while time.monotonic() - begin < 60 and not (folder.locked or (folder.path / "lock").exists()):
-        time.sleep(0.1)
     while folder.locked and time.monotonic() - begin < 60:
         time.sleep(0.1)
     assert not folder.locked and not folder.done
+    assert list(folder.checkpoints.glob("*.ckpt")), "it took a checkpoint before it went"
 
 
 def test_violations_of_every_evaluation_are_counted(tmp_path):
@@ -428,3 +435,16 @@ def test_every_cell_and_seed_is_checked():
         check(tiny(seeds=(1, -3)))
     with pytest.raises(ValueError, match="steps is 0"):
         check(Selection(steps=0).of(tiny()))
+
+
+def test_a_failure_that_cannot_be_written_down_stops_nothing(tmp_path):
+    """As on a full disk: the runner goes on, and says what it knows."""
+    store = begun(tmp_path / "c", tiny())
+    ((key, spec),) = store.campaign().by_key.items()
+    folder = store.prepare(key, spec)
+    (folder.path / "error.txt").mkdir()  # nothing can be written there, whoever tries
+    assert "died 3 times" in give_up(folder, "exit code 1")
+    (folder.path / "error.txt").rmdir()
+    runner = Runner(store, [key], 1)
+    runner._note(key, FAILED)
+    assert "disk full" in runner.failed[key]

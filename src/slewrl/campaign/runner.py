@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slewrl.campaign.store import Store, error_file, state_of
+from slewrl.campaign.store import Store, note_error, noted_error, state_of
 from slewrl.campaign.worker import BUSY, ENDS, FAILED, FINISHED
 from slewrl.runs import RunFolder, RunSpec
 
@@ -95,11 +95,15 @@ class Runner:
         self.stopping = True
 
     def _start(self, key: str) -> None:
-        if folder := self._unfinished(key):
-            if folder.locked:
-                self.elsewhere.append(key)
-            else:
-                self.active[key] = start(folder.path)
+        if not (folder := self._unfinished(key)):
+            return
+        if folder.locked:
+            self.elsewhere.append(key)
+            return
+        try:
+            self.active[key] = start(folder.path)
+        except OSError as error:  # a full disk, no more processes
+            self.failed[key] = str(error)
 
     def _unfinished(self, key: str) -> RunFolder | None:
         """The folder of a run that is still to be made, if there is anything to make."""
@@ -131,7 +135,7 @@ class Runner:
         elif code == BUSY:
             self.elsewhere.append(key)
         elif code == FAILED:
-            self.failed[key] = error_file(self.store.folder(key)).read_text(encoding="utf-8")
+            self.failed[key] = noted_error(self.store.folder(key))
 
 
 def give_up(folder: RunFolder, how: str) -> str:
@@ -139,8 +143,7 @@ def give_up(folder: RunFolder, how: str) -> str:
     log = folder.path / "worker.log"
     said = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]) if log.exists() else ""
     note = f"the process died {TRIES} times, at last with {how}\n{said}\n"
-    error_file(folder).write_text(note, encoding="utf-8")
-    return note
+    return note_error(folder, note)
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -175,6 +176,19 @@ def state_of(folder: RunFolder) -> State:
 def error_file(folder: RunFolder) -> Path:
     """The traceback of a run that failed."""
     return folder.path / "error.txt"
+
+
+def note_error(folder: RunFolder, text: str) -> str:
+    """Write down how a run failed, if the disk takes it: a full disk is one of the ways. Returns the text."""
+    with suppress(OSError):
+        write_atomically(error_file(folder), text)
+    return text
+
+
+def noted_error(folder: RunFolder) -> str:
+    """How a run failed."""
+    path = error_file(folder)
+    return path.read_text(encoding="utf-8") if path.exists() else "it failed and could not write down how: disk full?"
 
 
 def last_row(path: Path) -> dict[str, str]:

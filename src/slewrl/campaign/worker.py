@@ -15,7 +15,7 @@ import time
 import traceback
 from pathlib import Path
 
-from slewrl.campaign.store import FINAL, error_file, state_of
+from slewrl.campaign.store import FINAL, error_file, note_error, state_of
 from slewrl.runs import RunFolder
 
 FINISHED, STOPPED, FAILED, BUSY = 0, 3, 10, 11
@@ -42,7 +42,8 @@ def _run_or_note(folder: RunFolder) -> int:
     try:
         return _run(folder)
     except Exception:
-        error_file(folder).write_text(traceback.format_exc(), encoding="utf-8")
+        traceback.print_exc()
+        note_error(folder, traceback.format_exc())
         return FAILED
 
 
