@@ -230,6 +230,24 @@ def test_gradients_are_those_of_finite_differences(name):
     assert torch.autograd.gradcheck(parts, (u,), eps=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_pullback_is_autograds(name, dtype):
+    """To the bit, on adversarial latents, in batches of any shape."""
+    layer, (prev, u) = make_layer(name), (interior(60).to(dtype), latents(60).to(dtype))
+    u[:4, 0] = torch.tensor([NAN, INF, -INF, 1e30], dtype=dtype)
+    for shape in ((60, 8), (5, 12, 8)):
+        box, leaf = ANT.box(prev.view(shape)), u.view(shape).clone().requires_grad_()
+        to_judged, to_penalty = latents(60, seed=2).to(dtype).view(shape), latents(60, seed=3)[:, 0].to(dtype)
+        to_penalty = to_penalty.view(shape[:-1])
+        action = layer(leaf, box)
+        loss = (action.judged * to_judged).sum() + (action.penalty * to_penalty).sum()
+        (expected,) = torch.autograd.grad(loss, leaf)
+        judged, penalty, pull = layer.pullback(leaf.detach(), box)
+        assert torch.equal(judged, action.judged) and torch.equal(penalty, action.penalty)
+        torch.testing.assert_close(pull(to_judged, to_penalty), expected, rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("name", ["ddsrad", "dtanh", "ddsrad_smooth", "interval_srad", "interval_tanh"])
 def test_gradients_reach_prev(name):
     layer, u = make_layer(name), latents(6, scale=0.8)

@@ -31,13 +31,15 @@ def test_target_by_hand():
     assert torch.allclose(td3.target(data, noise), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("mean_bound", ["linear", "tanh"])
 @pytest.mark.parametrize("layer", LAYERS)
-def test_two_updates_are_autograds(layer):
+def test_two_updates_are_autograds(layer, mean_bound):
     """The critics twice and, with a delay of two, the actor and the targets once."""
-    td3, data = agent(layer), batch()
+    config = TD3Config(hidden=(16, 16), mean_bound=mean_bound)
+    td3, data = agent(layer, config), batch()
     plain = {name: getattr(td3, name).flat.detach().clone().requires_grad_() for name in ("actor", "critics")}
     adam = {name: torch.optim.Adam([flat], lr=3e-4) for name, flat in plain.items()}
-    twin = agent(layer)
+    twin = agent(layer, config)
     twin.critics.weights, twin.critics.biases = twin.critics.views(plain["critics"])
     twin.actor.weights, twin.actor.biases = twin.actor.views(plain["actor"])
     for _ in range(2):
@@ -47,7 +49,8 @@ def test_two_updates_are_autograds(layer):
         (plain["critics"].grad,) = torch.autograd.grad(loss, plain["critics"])
         torch.nn.utils.clip_grad_norm_([plain["critics"]], 1.0)
         adam["critics"].step()
-    action = twin.layer(member(twin.actor, 0, data.observation), box(data.observation))
+    latent = member(twin.actor, 0, data.observation)
+    action = twin.layer(latent.tanh() if mean_bound == "tanh" else latent, box(data.observation))
     q = member(twin.critics, 0, torch.cat([data.observation, action.judged], -1))[:, 0]
     loss = (-q + twin.layer.penalty_weight * action.penalty).mean()
     (plain["actor"].grad,) = torch.autograd.grad(loss, plain["actor"])

@@ -121,15 +121,13 @@ class TD3:
     @torch.no_grad()
     def _update_actor(self, batch: Batch) -> Tensor:
         """Eq. (actor_loss) without entropy: E[-Q_1] + lambda E[penalty]; returns Q_1, (B,)."""
-        output = self.actor.forward(batch.observation)[0].detach().requires_grad_()
-        with torch.enable_grad():
-            action = self.layer(self._bounded(output), self._box(batch.observation))
-        batch.action.copy_(action.judged)
+        latent = self._bounded(self.actor.forward(batch.observation)[0])
+        judged, penalty, pull = self.layer.pullback(latent, self._box(batch.observation))
+        batch.action.copy_(judged)
         utility, to_action = self.first_critic.least(batch.inputs, self.joints)
-        weight = torch.full_like(action.penalty, self.layer.penalty_weight / batch.size)
-        grads = {action.judged: to_action / -batch.size, action.penalty: weight}
-        grads = {part: grad for part, grad in grads.items() if part.requires_grad}  # a penalty of 0 has none
-        (to_output,) = torch.autograd.grad(list(grads), output, list(grads.values()))
+        to_output = pull(to_action / -batch.size, torch.full_like(penalty, self.layer.penalty_weight / batch.size))
+        if self.config.mean_bound == "tanh":
+            to_output = to_output * (1 - latent.square())
         self.actor.backward(batch.observation, to_output[None])
         self.actor_step.step()
         return utility

@@ -106,6 +106,19 @@ class ActionLayer(ABC):
         """``executed`` and ``judged``, for acting; (..., d) each."""
         return Decision(*self(latent, box)[:2])
 
+    def pullback(self, latent: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, fused.Pull]:
+        """``judged``, ``penalty``, and the function that takes their gradients back to the latent's."""
+        leaf = latent.detach().requires_grad_()
+        with torch.enable_grad():
+            action = self(leaf, box)
+
+        def pull(to_judged: Tensor, to_penalty: Tensor) -> Tensor:
+            parts = {action.judged: to_judged, action.penalty: to_penalty}
+            parts = {part: grad for part, grad in parts.items() if part.requires_grad}  # a penalty of 0 has none
+            return torch.autograd.grad(list(parts), leaf, list(parts.values()))[0]
+
+        return action.judged.detach(), action.penalty.detach(), pull
+
     def sample(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> tuple[Action, Tensor]:
         """A reparameterised draw u = mean + std * noise through the layer, and its log-probability.
 

@@ -51,3 +51,9 @@ class DDSRad(DTanh):
             return super().decide(latent, box)
         executed = fused.ddsrad_execute(latent, box, latent_cap(latent.dtype))
         return Decision(executed, executed)
+
+    def pullback(self, latent: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, fused.Pull]:
+        """The same by hand where `fused.py` applies."""
+        if not fused.applies(latent, box):
+            return super().pullback(latent, box)
+        return fused.ddsrad_pullback(latent, box, latent_cap(latent.dtype))

@@ -7,6 +7,8 @@ thousand numbers is done before torch has dispatched the operation.
 """
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from torch import Tensor
 from slewrl.box import FeasibleBox
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+Pull = Callable[[Tensor, Tensor], Tensor]
+"""From the gradients of what is judged (..., d) and of the penalty (...) to that of the latent (..., d)."""
 
 
 def applies(latent: Tensor, box: FeasibleBox) -> bool:
@@ -89,13 +93,13 @@ def ddsrad_execute(latent: Tensor, box: FeasibleBox, cap: float) -> Tensor:
 
 def _map(u: NDArray[Any], r: NDArray[Any], prev: Tensor, limits: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """a = prev + R_eff u r, and R_eff (Eq. reff, ddsrad)."""
-    p = prev.detach().numpy()
-    down, up, low, high = (limit.numpy() for limit in limits)
+    p = np.ascontiguousarray(prev.detach().numpy())
+    fall, up, low, high = _spread(limits, p.shape)
     # R_eff: the way to the bound on u's side, or the rate if that is less.
     radius = np.where(u >= 0, high, low)
     radius -= p
     np.minimum(radius, up, out=radius)
-    np.maximum(radius, -down, out=radius)
+    np.maximum(radius, fall, out=radius)
     np.abs(radius, out=radius)
     # u r may round to just above 1, which Theorem 2 does not allow. The last clip is to the range, stretched to
     # prev where that lies outside.
@@ -107,6 +111,26 @@ def _map(u: NDArray[Any], r: NDArray[Any], prev: Tensor, limits: Any) -> tuple[N
     np.minimum(executed, np.maximum(p, high), out=executed)
     np.maximum(executed, np.minimum(p, low), out=executed)
     return executed, radius
+
+
+@lru_cache(maxsize=16)
+def _spread(limits: Any, shape: tuple[int, ...]) -> tuple[NDArray[Any], ...]:
+    """-down, up, low and high, repeated to ``shape``: numpy works through equal shapes in one go, else row by row."""
+    down, *others = (limit.numpy() for limit in limits)
+    return tuple(np.ascontiguousarray(np.broadcast_to(limit, shape)) for limit in (-down, *others))
+
+
+def ddsrad_pullback(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tensor, Tensor, Pull]:
+    """``executed``, |u|^2 and the way back from their gradients to the latent's, without autograd."""
+    u = _finite(latent, cap)
+    u2 = u * u
+    r = 1 / np.sqrt(1 + u2)
+    executed, radius = _map(u, r, box.prev, box.working)
+
+    def pull(to_executed: Tensor, to_norm2: Tensor) -> Tensor:
+        return torch.from_numpy(to_executed.numpy() * radius * r * (r * r) + u * (2 * to_norm2.numpy()[..., None]))
+
+    return torch.from_numpy(executed), torch.from_numpy(_row_sums(u2, 1.0)), pull
 
 
 class _DDSRad(torch.autograd.Function):
