@@ -248,6 +248,24 @@ def test_the_pullback_is_autograds(name, dtype):
         torch.testing.assert_close(pull(to_judged, to_penalty), expected, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_pullback_of_a_draw_is_autograds(name, density):
+    """To the bit, for the first rows of a batch, the others having no part in the loss."""
+    layer, rows = make_layer(name, density), 40
+    mean, noise, weights = (latents(60, seed=seed).float() for seed in (1, 2, 3))
+    std, box = latents(60, seed=4).exp().float(), ANT.box(interior(60).float())
+    leaves = [x.clone().requires_grad_() for x in (mean, std)]
+    action, log_prob = layer.sample(*leaves, noise, box)
+    parts = {action.judged: weights, log_prob: weights[:, 0], action.penalty: weights[:, 1]}
+    grads = {part[:rows]: grad[:rows] for part, grad in parts.items() if part.requires_grad}
+    expected = torch.autograd.grad(list(grads), leaves, list(grads.values()))
+    draw = layer.sample_pullback(mean, std, noise, box)
+    assert all(map(torch.equal, draw[:3], (action.judged, log_prob, action.penalty)))
+    for got, want in zip(draw.pull(*(grad[:rows] for grad in parts.values())), expected, strict=True):
+        assert torch.equal(got, want[:rows])
+
+
 @pytest.mark.parametrize("name", ["ddsrad", "dtanh", "ddsrad_smooth", "interval_srad", "interval_tanh"])
 def test_gradients_reach_prev(name):
     layer, u = make_layer(name), latents(6, scale=0.8)

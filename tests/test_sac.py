@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from slewrl import LAYERS, RateLimits, make_layer
-from slewrl.agents.sac import SAC, SACConfig, _Draw
+from slewrl.agents.sac import SAC, SACConfig, _Heads
 from slewrl.replay import Batch
 
 LIMITS = RateLimits([0.2, 0.5], low=-1.0, high=1.0)
@@ -54,7 +54,7 @@ def test_critic_target_by_hand():
     x = torch.cat([data.next_observation, action.judged], -1)
     value = torch.minimum(member(sac.targets, 0, x), member(sac.targets, 1, x))[:, 0] - 0.3 * log_prob
     expected = data.reward + 0.99 * (1 - data.terminated) * value
-    target = sac.target(data, *both, alpha)
+    target = sac.target(data, both[0].judged, both[1], alpha)
     assert torch.allclose(target, expected, atol=1e-5)
     over = data.terminated == 1
     assert torch.equal(target[over], data.reward[over])
@@ -71,7 +71,8 @@ def test_one_update_is_autograds(layer, density):
     noise = torch.randn(2 * B, 2, generator=twin.generator)
     alpha = sac.log_alpha.exp()
 
-    y = twin.target(data, *drawn(twin, data.observations, noise), alpha)
+    action, log_prob = drawn(twin, data.observations, noise)
+    y = twin.target(data, action.judged, log_prob, alpha)
     twin.critics.weights, twin.critics.biases = twin.critics.views(plain["critics"])
     x = torch.cat([data.observation, data.action], -1)
     loss = sum(((member(twin.critics, j, x)[:, 0] - y) ** 2).mean() for j in range(2))
@@ -169,8 +170,8 @@ def test_heads_go_back_as_autograd_does(mean_bound):
     sac = agent(config=SACConfig(hidden=(16, 16), mean_bound=mean_bound, log_std_range=(-0.5, 0.5)))
     output = torch.randn(B, 4, generator=torch.Generator().manual_seed(1)).requires_grad_()
     weights = torch.randn(2, B, 2, generator=torch.Generator().manual_seed(2))
-    mean, std = sac._heads(output)
-    (expected,) = torch.autograd.grad((mean, std), output, tuple(weights))
-    draw = _Draw(output.detach(), mean.detach(), std.detach(), None, None)
-    assert torch.allclose(sac._heads_backward(draw, *weights), expected, atol=1e-6)
+    heads = sac._heads(output)
+    (expected,) = torch.autograd.grad(heads[:2], output, tuple(weights))
+    heads = _Heads(*(x.detach() for x in heads))
+    assert torch.allclose(sac._heads_backward(heads, *weights), expected, atol=1e-6)
     assert (expected == 0).any() and (expected[:, 2:] != 0).any()

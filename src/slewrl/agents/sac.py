@@ -2,7 +2,8 @@
 
 The whole dependence on the limits is three lines: the layer maps (mean, std, noise) and the box of the previous action
 to an action and its log-probability, the critic judges ``action.judged``, and the actor pays ``penalty_weight`` times
-``action.penalty``. The networks run forward and backward by hand (`nets.py`); autograd only crosses the layer.
+``action.penalty``. The networks run forward and backward by hand (`nets.py`); the layer takes gradients back across
+itself.
 """
 
 import copy
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from slewrl.agents.config import check_config
 from slewrl.augmented import previous_action
-from slewrl.layers.base import Action, ActionLayer, Decision
+from slewrl.layers.base import ActionLayer, Decision, Draw
 from slewrl.limits import RateLimits
 from slewrl.nets import Adam, Ensemble
 from slewrl.replay import Batch
@@ -84,7 +85,7 @@ class SAC:
     @torch.no_grad()
     def act(self, observation: Tensor, explore: bool = True) -> Decision:
         """An action for augmented observations (N, n): drawn, or that of the mean latent."""
-        mean, std = self._heads(self.actor.forward(observation)[0])
+        mean, std, _ = self._heads(self.actor.forward(observation)[0])
         box = self.limits.box(previous_action(observation, self.joints), check=False)
         if explore:
             return self.layer.draw(mean, std, self._noise(mean), box)
@@ -99,53 +100,46 @@ class SAC:
         """
         alpha = math.exp(self.log_alpha.item())
         # One pass of the actor over s~ and s~': it does not change before its own step below.
-        draw = self._draw(batch.observations)
-        errors = self.critics.fit(batch.inputs, self.target(batch, draw.action, draw.log_prob, alpha))
+        heads, draw = self._draw(batch.observations)
+        errors = self.critics.fit(batch.inputs, self.target(batch, draw.judged, draw.log_prob, alpha))
         losses = {"critic_loss": errors.square().mean().item()} if log else {}
         self.critic_step.step()
         self.targets.flat.lerp_(self.critics.flat, self.config.target_rate)
-        utility = self._update_actor(batch, alpha, draw)
-        entropy = -float(draw.log_prob.detach().numpy()[: batch.size].mean())
+        utility = self._update_actor(batch, alpha, heads, draw)
+        entropy = -float(draw.log_prob.numpy()[: batch.size].mean())
         self._update_temperature(entropy)
         if log:
             losses |= {"q": utility.mean().item(), "entropy": entropy, "temperature": alpha}
         return losses
 
     @torch.no_grad()
-    def target(self, batch: Batch, action: Action, log_prob: Tensor, alpha: float) -> Tensor:
+    def target(self, batch: Batch, judged: Tensor, log_prob: Tensor, alpha: float) -> Tensor:
         """y = r + gamma (1 - terminated) (min_j Q'_j(s~', a') - alpha log pi(a' | s~')), shape (B,).
 
         Args:
             batch: B transitions.
-            action: drawn for s~ and s~', (2B, d).
+            judged: actions drawn for s~ and s~', (2B, d).
             log_prob: of that draw, (2B,).
             alpha: temperature.
         """
-        batch.next_action.copy_(action.judged[batch.size :])
+        batch.next_action.copy_(judged[batch.size :])
         q = self.targets.forward(batch.next_inputs, keep=False).numpy()[..., 0]
-        value = q.min(0) - np.float32(alpha) * log_prob.detach().numpy()[batch.size :]
+        value = q.min(0) - np.float32(alpha) * log_prob.numpy()[batch.size :]
         follows = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
         return torch.from_numpy(batch.reward.numpy() + follows * value)
 
     @torch.no_grad()
-    def _update_actor(self, batch: Batch, alpha: float, draw: "_Draw") -> Tensor:
+    def _update_actor(self, batch: Batch, alpha: float, heads: "_Heads", draw: Draw) -> Tensor:
         """Eq. (actor_loss): E[alpha log pi - min_j Q_j] + lambda E[penalty] over s~; returns min Q, (B,).
 
-        The draw is that for s~ and s~' together (2B rows); the latter get gradient 0.
+        The draw is that for s~ and s~' together (2B rows), of which the loss reads the first half.
         """
-        action, log_prob = draw.action, draw.log_prob
-        batch.action.copy_(action.judged[: batch.size])
+        size = batch.size
+        batch.action.copy_(draw.judged[:size])
         utility, to_action = self.critics.least(batch.inputs, self.joints)
-        weight = np.zeros(2 * batch.size, np.float32)
-        weight[: batch.size] = 1 / batch.size
-        to_judged = np.zeros((2 * batch.size, self.joints), np.float32)
-        np.divide(to_action.numpy(), -batch.size, out=to_judged[: batch.size])
-        penalty = self.layer.penalty_weight * weight
-        parts = ((action.judged, to_judged), (log_prob, alpha * weight), (action.penalty, penalty))
-        grads = {part: torch.from_numpy(grad) for part, grad in parts if part.requires_grad}  # a penalty of 0 has none
-        to_heads = torch.autograd.grad(list(grads), (draw.mean, draw.std), list(grads.values()))
-        to_output = self._heads_backward(draw, *to_heads)
-        self.actor.backward(batch.observations, to_output[None, : batch.size])
+        to_log_prob, to_penalty = torch.full((2, size), 1 / size) * torch.tensor([[alpha], [self.layer.penalty_weight]])
+        to_output = self._heads_backward(heads, *draw.pull(to_action / -size, to_log_prob, to_penalty))
+        self.actor.backward(batch.observations, to_output[None])
         self.actor_step.step()
         return utility
 
@@ -154,27 +148,29 @@ class SAC:
         self.alpha_step.grad.fill_(entropy - self.target_entropy)
         self.alpha_step.step()
 
-    def _draw(self, observation: Tensor) -> "_Draw":
-        """An action for each observation (N, n), ready for autograd to go back through the layer."""
-        output = self.actor.forward(observation)[0]
-        mean, std = (x.detach().requires_grad_() for x in self._heads(output))
+    @torch.no_grad()
+    def _draw(self, observation: Tensor) -> tuple["_Heads", Draw]:
+        """An action for each observation (N, n), and what it came from."""
+        heads = self._heads(self.actor.forward(observation)[0])
         box = self.limits.box(previous_action(observation, self.joints), check=False)
-        return _Draw(output, mean, std, *self.layer.sample(mean, std, self._noise(mean), box))
+        return heads, self.layer.sample_pullback(heads.mean, heads.std, self._noise(heads.mean), box)
 
-    def _heads(self, output: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of the latent (N, d), of the actor's output (N, 2d)."""
+    def _heads(self, output: Tensor) -> "_Heads":
+        """The latent's Gaussian, of the actor's output (N, 2d)."""
         mean, log_std = output[:, : self.joints], output[:, self.joints :]
         if self.config.mean_bound == "tanh":
             mean = torch.tanh(mean)
-        return mean, torch.exp(log_std.clamp(*self.config.log_std_range))
+        return _Heads(mean, torch.exp(log_std.clamp(*self.config.log_std_range)), log_std)
 
-    def _heads_backward(self, draw: "_Draw", to_mean: Tensor, to_std: Tensor) -> Tensor:
-        """From the gradients of mean and standard deviation to that of the output, (N, 2d)."""
+    def _heads_backward(self, heads: "_Heads", to_mean: Tensor, to_std: Tensor) -> Tensor:
+        """From the gradients (R, d) in the first R rows to that of the output, (R, 2d)."""
+        rows = to_mean.shape[0]
+        mean, std, log_std = (x[:rows] for x in heads)
         if self.config.mean_bound == "tanh":
-            to_mean = to_mean * (1 - draw.mean.square())
-        log_std, (low, high) = draw.output.numpy()[:, self.joints :], self.config.log_std_range
-        to_log_std = to_std.numpy() * draw.std.detach().numpy() * ((log_std >= low) & (log_std <= high))
-        return torch.from_numpy(np.concatenate([to_mean.numpy(), to_log_std], -1))
+            to_mean = to_mean * (1 - mean.square())
+        low, high = self.config.log_std_range
+        inside = (log_std.numpy() >= low) & (log_std.numpy() <= high)
+        return torch.from_numpy(np.concatenate([to_mean.numpy(), to_std.numpy() * std.numpy() * inside], -1))
 
     def _noise(self, like: Tensor) -> Tensor:
         return torch.randn(like.shape, generator=self.generator)
@@ -198,14 +194,10 @@ class SAC:
         self.generator.set_state(state["generator"])
 
 
-class _Draw(NamedTuple):
-    """An action for each of N observations, and what it came from."""
+class _Heads(NamedTuple):
+    """The Gaussian of N latents, (N, d) each."""
 
-    output: Tensor
-    """Of the actor, (N, 2d)."""
     mean: Tensor
     std: Tensor
-    """Of the latent, (N, d): leaves for autograd."""
-    action: Action
-    log_prob: Tensor
-    """(N,)"""
+    log_std: Tensor
+    """As the actor has it, before the clip."""

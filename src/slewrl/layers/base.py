@@ -41,6 +41,18 @@ class Decision(NamedTuple):
     judged: Tensor
 
 
+class Draw(NamedTuple):
+    """What learning needs of N actions drawn, and the way back through them."""
+
+    judged: Tensor
+    """(N, d)"""
+    log_prob: Tensor
+    """(N,)"""
+    penalty: Tensor
+    """(N,)"""
+    pull: fused.PullDraw
+
+
 @dataclass(frozen=True)
 class ActionLayer(ABC):
     """Base of every layer. A stateless, immutable callable (not an nn.Module: it has no parameters).
@@ -135,6 +147,24 @@ class ActionLayer(ABC):
         latent, log_density = fused.gaussian(mean, std, noise)
         action = self(latent, box)
         return action, log_density - action.log_det
+
+    def sample_pullback(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Draw:
+        """As ``sample`` for (N, d), with the function that takes gradients back to mean and standard deviation."""
+        leaves = mean.detach().requires_grad_(), std.detach().requires_grad_()
+        with torch.enable_grad():
+            action, log_prob = self.sample(*leaves, noise, box)
+
+        @torch.enable_grad()
+        def pull(*grads: Tensor) -> tuple[Tensor, Tensor]:
+            rows = grads[0].shape[0]
+            parts = zip((action.judged, log_prob, action.penalty), grads, strict=True)
+            known = [
+                (part[:rows], grad) for part, grad in parts if part.requires_grad
+            ]  # a penalty of 0 has no gradient
+            to_mean, to_std = torch.autograd.grad([p for p, _ in known], leaves, [grad for _, grad in known])
+            return to_mean[:rows], to_std[:rows]
+
+        return Draw(action.judged.detach(), log_prob.detach(), action.penalty.detach(), pull)
 
     def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Decision:
         """As ``sample``, for acting."""

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from slewrl.box import FeasibleBox
 from slewrl.layers import fused, place, squash
-from slewrl.layers.base import Action, ActionLayer, Decision, latent_cap, squared_norm
+from slewrl.layers.base import Action, ActionLayer, Decision, Draw, latent_cap, squared_norm
 
 
 @dataclass(frozen=True)
@@ -57,3 +57,10 @@ class DDSRad(DTanh):
         if not fused.applies(latent, box):
             return super().pullback(latent, box)
         return fused.ddsrad_pullback(latent, box, latent_cap(latent.dtype))
+
+    def sample_pullback(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Draw:
+        """The same by hand where `fused.py` applies."""
+        alike = mean.shape == std.shape == noise.shape and mean.dtype == std.dtype == noise.dtype
+        if self.density != "normalized" or not alike or not fused.applies(mean, box):
+            return super().sample_pullback(mean, std, noise, box)
+        return Draw(*fused.ddsrad_draw(mean, std, noise, box, latent_cap(mean.dtype)))

@@ -21,6 +21,9 @@ from slewrl.box import FeasibleBox
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 Pull = Callable[[Tensor, Tensor], Tensor]
 """From the gradients of what is judged (..., d) and of the penalty (...) to that of the latent (..., d)."""
+PullDraw = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""From the gradients of what is judged (R, d), log_prob (R,) and penalty (R,) in the first R rows of a draw to those of
+its mean and standard deviation, (R, d) each."""
 
 
 def applies(latent: Tensor, box: FeasibleBox) -> bool:
@@ -61,6 +64,11 @@ def _gaussian(mean: Tensor, std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]
     return torch.addcmul(mean, std, noise), (torch.log(std) + noise.square() / 2 + LOG_SQRT_2PI).sum(-1).neg()
 
 
+def _log_density(std: NDArray[Any], noise: NDArray[Any]) -> Any:
+    """log N(mean + std noise; mean, std), (...)."""
+    return _row_sums(np.log(std) + 0.5 * (noise * noise), -1.0) - std.shape[-1] * LOG_SQRT_2PI
+
+
 class _Gaussian(torch.autograd.Function):
     """dN: d mean is d u; d std is noise d u - d log_density / std."""
 
@@ -68,8 +76,7 @@ class _Gaussian(torch.autograd.Function):
     def forward(ctx: Any, mean: Tensor, std: Tensor, noise: Tensor) -> Any:
         ctx.save_for_backward(std, noise)
         m, s, e = (x.detach().numpy() for x in (mean, std, noise))
-        log_density = _row_sums(np.log(s) + 0.5 * (e * e), -1.0) - s.shape[-1] * LOG_SQRT_2PI
-        return torch.from_numpy(m + s * e), torch.as_tensor(log_density, dtype=mean.dtype)
+        return torch.from_numpy(m + s * e), torch.as_tensor(_log_density(s, e), dtype=mean.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, grad_log: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -131,6 +138,28 @@ def ddsrad_pullback(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tenso
         return torch.from_numpy(to_executed.numpy() * radius * r * (r * r) + u * (2 * to_norm2.numpy()[..., None]))
 
     return torch.from_numpy(executed), torch.from_numpy(_row_sums(u2, 1.0)), pull
+
+
+def ddsrad_draw(
+    mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox, cap: float
+) -> tuple[Tensor, Tensor, Tensor, PullDraw]:
+    """``executed``, log_prob and |u|^2 of u = mean + std noise, and the way back, without autograd."""
+    s, e = np.ascontiguousarray(std.numpy()), noise.numpy()
+    u = _finite(mean + std * noise, cap)
+    u2 = u * u
+    r = 1 / np.sqrt(1 + u2)
+    executed, radius = _map(u, r, box.prev, box.working)
+    log_prob = _log_density(s, e) - _row_sums(np.log1p(u2), -1.5)
+
+    def pull(to_executed: Tensor, to_log_prob: Tensor, to_norm2: Tensor) -> tuple[Tensor, Tensor]:
+        rows = to_executed.shape[0]
+        to_log, to_norm = to_log_prob.numpy()[:, None], to_norm2.numpy()[:, None]
+        r1 = r[:rows]
+        r2 = r1 * r1
+        to_u = to_executed.numpy() * radius[:rows] * r1 * r2 + u[:rows] * (2 * to_norm + 3 * r2 * to_log)
+        return torch.from_numpy(to_u), torch.from_numpy(to_u * e[:rows] - to_log / s[:rows])
+
+    return torch.from_numpy(executed), torch.from_numpy(log_prob), torch.from_numpy(_row_sums(u2, 1.0)), pull
 
 
 class _DDSRad(torch.autograd.Function):
