@@ -64,7 +64,7 @@ def rate(path: Path, workers: int, steps: int) -> float:
     begun = cpu_seconds()
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         terminal = Console(file=nowhere, force_terminal=True, width=120)  # the view is drawn, as on a real terminal
-        with watched(store, keys, terminal) as watch:
+        with watched(store, terminal) as watch:
             finished = Runner(store, keys, workers).run(watch)
     if not finished:
         raise RuntimeError(f"a run failed: see {path}")

@@ -17,6 +17,8 @@ STEPS = {"Ant-v5": 2_000_000, "Humanoid-v5": 2_000_000, "HalfCheetah-v5": 1_500_
 """The paper says 1.5 to 2 million (notes 20)."""
 LAMBDAS = (0.0001, 0.001, 0.01, 0.1, 1.0)
 """Of the paper's Section on the sensitivity of lambda."""
+ROBOT_UPDATES = {"H1-rough": 50_000, "G1-flat": 100_000}
+"""Gradient steps of the paper's humanoid study, on 4 096 environments."""
 FIRST_STEPS, FIRST_WARM_UP = 60_000, 5_000
 """What two cores can do in an afternoon; ours."""
 
@@ -34,6 +36,15 @@ def sensitivity() -> Campaign:
     weights = [{"penalty_weight": weight} for weight in LAMBDAS]
     runs = grid(base, limits=("wide", "tight"), layer_options=weights, seed=SEEDS)
     return Campaign("sensitivity", "how much lambda matters to DD-SRad", runs)
+
+
+def humanoids() -> Campaign:
+    """Unitree H1 and G1 under their official limits: 2 robots, 6 methods, 5 seeds. Not runnable before they exist."""
+    base = RunSpec(limits="paper", agent="fastsac", environments=4096)
+    runs = grid(base, task=tuple(ROBOT_UPDATES), layer=METHODS, seed=SEEDS)
+    # One update per step of the vector environment.
+    sized = tuple(replace(run, steps=run.environments * ROBOT_UPDATES[run.task]) for run in runs)
+    return Campaign("humanoids", "the paper's humanoid study (the robots are still to come)", sized)
 
 
 def rivals() -> Campaign:
@@ -77,6 +88,7 @@ CAMPAIGNS: dict[str, Callable[[], Campaign]] = {
     "paper-tight": lambda: paper_table("tight"),
     "paper-wide": lambda: paper_table("wide"),
     "sensitivity": sensitivity,
+    "humanoids": humanoids,
     "rivals": rivals,
     "first": first,
     "first-sensitivity": first_sensitivity,
