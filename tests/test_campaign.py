@@ -73,7 +73,7 @@ def test_every_campaign_can_begin():
 
 
 def test_the_humanoids_are_refused_until_there_are_robots():
-    with pytest.raises(ValueError, match="fastsac"):
+    with pytest.raises(KeyError, match="fastsac"):
         check(CAMPAIGNS["humanoids"]())
 
 
