@@ -30,6 +30,7 @@ Where to start:
   slewrl play runs/NAME --video out.mp4                  see it move
   slewrl campaign run mini                               many runs as one; slewrl campaign list for the paper's
   slewrl report runs/mini --html                         tables, figures and a page from a campaign's runs
+  slewrl export runs/NAME --out policy.bundle            one file for the robot
   slewrl limits H1:paper --out h1.yaml                   the same for a built-in set of limits
   slewrl --version
 
@@ -243,6 +244,37 @@ class Play:
 
 
 @dataclass(frozen=True)
+class Export:
+    """Write a trained policy to one file for the robot: network, layer, limits and all it needs to know.
+
+    slewrl export runs/x --out policy.bundle
+
+    On the robot, with numpy and onnxruntime:  Controller("policy.bundle").start(pose), then .step(observation)
+    """
+
+    run_folder: tyro.conf.Positional[Path]
+    """The folder of a run."""
+    out: Path = Path("policy.bundle")
+    """File to write."""
+    force: bool = False
+    """Overwrite the file if it is there."""
+
+    def run(self) -> int:
+        """Export, read back, and say what is in it."""
+        from slewrl.deploy.export import export_bundle
+
+        if self.out.exists() and not self.force:
+            raise FileExistsError(f"{self.out} exists: pass --force to replace it, or --out another name")
+        made = export_bundle(self.run_folder, self.out)
+        step, size = made.manifest["provenance"]["step"], self.out.stat().st_size / 1e6
+        Console().print(
+            f"wrote [bold]{self.out}[/] ({size:.1f} MB): the policy at step {step:,}, {made.observation_size} "
+            f"observations, {len(made.limits.names)} joints; next: [bold]slewrl check {self.out}[/]"
+        )
+        return 0
+
+
+@dataclass(frozen=True)
 class Demo:
     """Train DD-SRad and the hand-written clip side by side, evaluate and audit them, and write a page about it.
 
@@ -353,7 +385,7 @@ def main() -> None:
     commands = Limits | Train | Evaluate | Play | Annotated[CampaignCommand, tyro.conf.subcommand("campaign")]
     try:
         refuse_repeats(sys.argv[1:])
-        command: Any = tyro.cli(commands | Report | Demo, prog="slewrl", description=HELP)
+        command: Any = tyro.cli(commands | Report | Export | Demo, prog="slewrl", description=HELP)
         raise SystemExit(command.run())
     except KeyboardInterrupt:
         raise SystemExit(130) from None

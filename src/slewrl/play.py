@@ -30,6 +30,8 @@ class Policy:
 
     act: Act
     """Augmented observations (N, n) to an action for each."""
+    agent: Any
+    """What acts: networks, layer and config."""
     env: Augment
     """An environment of the run's task, with its limits."""
     step: int
@@ -57,7 +59,7 @@ def load_policy(run: Path, render_mode: str | None = None) -> Policy:
         raise UserFacingError(f"task {spec.task!r}: {error} (is its module here, or on PYTHONPATH?)") from error
     agent = make_agent(spec, limits, env.observation_space.shape[0])  # type: ignore[index]
     agent.load_state_dict(state["agent"])
-    return Policy(lambda x: agent.act(x, explore=False), env, state["step"], complaints)
+    return Policy(lambda x: agent.act(x, explore=False), agent, env, state["step"], complaints)
 
 
 def evaluate_run(run: Path, episodes: int, into: str = "evaluation") -> tuple[Policy, Evaluation]:

@@ -216,7 +216,9 @@ def spread(latent: Tensor, box: FeasibleBox) -> Tensor:
 def finite_latent(latent: Tensor, box: FeasibleBox) -> Tensor:
     """The latent in the box's dtype with NaN at 0 and magnitudes capped where squares would overflow."""
     cap = latent_cap(box.prev.dtype)
-    return latent.to(box.prev.dtype).nan_to_num(nan=0.0).clamp(-cap, cap)
+    latent = latent.to(box.prev.dtype)
+    # Not nan_to_num, which exports as nine nodes.
+    return torch.where(latent.isnan(), 0.0, latent).clamp(-cap, cap)
 
 
 def latent_cap(dtype: torch.dtype) -> float:

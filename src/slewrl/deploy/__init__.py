@@ -1,0 +1,1 @@
+"""From a training run to the robot: export, check, and the ten lines that run on it."""

@@ -1,0 +1,193 @@
+"""A bundle: one file with a policy, its limits and all that is needed to run it. Needs numpy, not torch or ONNX.
+
+The file is a line that begins with its format version and carries the SHA-256 of everything after it, then a ZIP of
+
+    manifest.json    joints with their limits as exact decimals, dt, units, default pose, scales, observation layout,
+                     provenance, and the SHA-256 of every other part
+    policy.onnx      (observation, previous_action) -> action: normaliser, network and layer
+
+stored, not compressed (``unzip`` opens it). Reading checks every byte and runs no code: JSON and numbers only. The
+digests find damage and mix-ups; they are no signature, so take bundles from people you trust.
+"""
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slewrl.errors import UserFacingError
+from slewrl.reading import read_groups, read_limits
+
+VERSION = 1
+MAGIC = b"slewrl-bundle "
+MANIFEST, POLICY = "manifest.json", "policy.onnx"
+HEADER = len(MAGIC) + 4 + 64 + 1
+"""Bytes of the first line: magic, version as "%3d ", digest, newline."""
+LARGEST = 1 << 30
+"""Bytes; a policy is a few megabytes."""
+
+
+class BundleError(UserFacingError):
+    """A bundle that is damaged, or none."""
+
+
+@dataclass(frozen=True)
+class JointLimits:
+    """The limits of a bundle, as ``RateLimiter`` reads them; float64, rounded inward from the decimals."""
+
+    up: NDArray[np.float64]
+    down: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    names: tuple[str, ...]
+    groups: tuple[str, ...]
+    dt: float | None
+    units: str
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What a bundle holds."""
+
+    limits: JointLimits
+    default_pose: NDArray[np.float64]
+    """Where the policy expects to begin, (d,), in the units of the limits."""
+    observation: tuple[tuple[str, int], ...]
+    """Name and length of each part of the observation, in order, without the previous action."""
+    manifest: dict[str, Any]
+    """The whole manifest, provenance included."""
+    onnx: bytes
+
+    @property
+    def observation_size(self) -> int:
+        """Entries of the observation, without the previous action."""
+        return sum(size for _, size in self.observation)
+
+
+def decimal(value: float) -> str:
+    """A float as the decimal it is, every digit of it."""
+    return format(Decimal(float(value)), "f")
+
+
+def joint_rows(limits: Any) -> list[dict[str, str]]:
+    """The limits of each joint as exact decimals."""
+    columns = {key: getattr(limits, key) for key in ("up", "down", "low", "high")}
+    return [
+        {"name": name, "group": limits.groups[i], **{key: decimal(column[i]) for key, column in columns.items()}}
+        for i, name in enumerate(limits.names)
+    ]
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def write(path: Path, manifest: Mapping[str, Any], onnx: bytes) -> None:
+    """Write a bundle; the digests are added here. The file is whole or not there."""
+    parts = {POLICY: onnx}
+    listed = {**manifest, "parts": {name: _digest(data) for name, data in parts.items()}}
+    body = _zipped({MANIFEST: json.dumps(listed, indent=1, allow_nan=False).encode(), **parts})
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        aside.write_bytes(MAGIC + f"{VERSION:3d} {_digest(body)}\n".encode() + body)
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _zipped(parts: dict[str, bytes]) -> bytes:
+    """The same bytes for the same parts: no times, no compression."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in parts.items():
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
+    return buffer.getvalue()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def read(path: str | Path) -> Bundle:
+    """Read a bundle and check all of it.
+
+    Raises:
+        BundleError: it is no bundle, of another version, damaged, or incomplete; the message says which.
+    """
+    try:
+        if os.path.getsize(path) > LARGEST:
+            raise BundleError(f"{path} is larger than {LARGEST >> 20} MB: no bundle of ours")
+        data = Path(path).read_bytes()
+        return _understood(_parts(_body(data)))
+    except FileNotFoundError:
+        raise BundleError(f"there is no file {str(path)!r} (slewrl export RUN --out {path})") from None
+    except BundleError as error:
+        raise BundleError(f"{path}: {error}") from error.__cause__
+
+
+def _body(data: bytes) -> bytes:
+    """What the first line vouches for."""
+    if not data.startswith(MAGIC):
+        raise BundleError(f"this is no slewrl bundle: it begins with {data[: len(MAGIC)]!r}")
+    line, body = data[:HEADER], data[HEADER:]
+    if len(line) < HEADER or not line.endswith(b"\n"):
+        raise BundleError("its first line is cut off")
+    version = line[len(MAGIC) : len(MAGIC) + 4]
+    if version != f"{VERSION:3d} ".encode():
+        raise BundleError(f"it has format {version.strip()!r}, expected {VERSION}: use the slewrl it was exported with")
+    if line[len(MAGIC) + 4 : -1].decode("ascii", "replace") != _digest(body):
+        raise BundleError("it is damaged: its bytes do not have the SHA-256 of its first line; copy or export it anew")
+    return body
+
+
+def _parts(body: bytes) -> dict[str, bytes]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            entries = archive.infolist()
+            names = [entry.filename for entry in entries]
+            if names != [MANIFEST, POLICY]:
+                raise BundleError(f"it holds {', '.join(names) or 'nothing'}, expected {MANIFEST} and {POLICY} only")
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+                raise BundleError("its parts are compressed, expected them as they are")
+            return {name: archive.read(name) for name in names}
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:
+        raise BundleError(f"its parts cannot be read: {error}") from error
+
+
+def _understood(parts: dict[str, bytes]) -> Bundle:
+    try:
+        manifest = json.loads(parts[MANIFEST])
+        listed = manifest["parts"]
+        if listed != {POLICY: _digest(parts[POLICY])}:
+            raise BundleError(f"{POLICY} is not the one its manifest was written for")
+        limits = _limits(manifest)
+        pose = np.array([float(Decimal(x)) for x in manifest["default_pose"]])
+        observation = tuple((str(part["name"]), int(part["size"])) for part in manifest["observation"])
+    except BundleError:
+        raise
+    except (ValueError, KeyError, TypeError, ArithmeticError, UnicodeDecodeError) as error:
+        raise BundleError(f"{MANIFEST} is not understood: {type(error).__name__} {error}") from error
+    if pose.shape != limits.up.shape or not np.isfinite(pose).all():
+        raise BundleError(f"default_pose has {len(pose)} entries, expected {len(limits.names)} finite numbers")
+    return Bundle(limits, pose, observation, manifest, parts[POLICY])
+
+
+def _limits(manifest: dict[str, Any]) -> JointLimits:
+    rows = manifest["joints"]
+    columns = {key: [row[key] for row in rows] for key in ("up", "down", "low", "high")}
+    names = [row["name"] for row in rows]
+    read_in = read_limits(None, columns["low"], columns["high"], columns["up"], columns["down"], names)
+    groups = read_groups([row["group"] for row in rows], read_in.names)
+    dt = manifest["dt"]
+    return JointLimits(*read_in, groups, None if dt is None else float(Decimal(dt)), str(manifest["units"]))

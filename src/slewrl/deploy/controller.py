@@ -1,0 +1,175 @@
+"""Controller: a bundle, run on the robot. Imports numpy and onnxruntime, and nothing of torch.
+
+    controller = Controller("policy.bundle")
+    controller.start(measured_pose)
+    while running:
+        send(controller.step(observation))      # every 20 ms, or whatever the bundle's dt is
+
+Whatever the network says, a command leaves through a ``RateLimiter`` in float64, so it is in F_t in exact arithmetic.
+What happens when things go wrong:
+
+=============================================  =========================================================================
+NaN or infinity in the observation             the last command is held and the step counted; after ``patience`` of them
+                                               in a row the controller is at fault
+NaN from the network                           that joint is held
+a fault                                        every command is held until ``start``; ``fault`` says why
+a short or late step (``step(..., dt=)``)      it moves in proportion, never more than one nominal step
+a first pose far from the policy's own         it ramps there at the rate limit, then hands over to the policy
+a pose outside the range (moved by hand)       joints may only come back, at the rate limit
+a hot motor                                    ``derate({"knee": 0.05})``: lower rates from now on
+an emergency                                   ``hold()``; ``release()`` goes on from there
+a restart                                      ``start(last_command)``: the commands go on as if nothing had happened
+=============================================  =========================================================================
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from slewrl.deploy.bundle import Bundle, BundleError, read
+from slewrl.deploy.limiter import RateLimiter, Vector
+
+INPUTS, OUTPUTS = ["observation", "previous_action"], ["action"]
+
+
+class Controller:
+    """Runs the policy of a bundle, one step at a time.
+
+    Args:
+        bundle: a file that ``slewrl export`` wrote, or what ``bundle.read`` gives.
+        patience: how many unusable observations in a row are a fault.
+        longest: how many nominal steps' worth a late step may move.
+        ramp: whether to go to the bundle's default pose first when started elsewhere.
+    """
+
+    def __init__(
+        self, bundle: str | Path | Bundle, *, patience: int = 5, longest: float = 1.0, ramp: bool = True
+    ) -> None:
+        self.bundle = bundle if isinstance(bundle, Bundle) else read(bundle)
+        if patience < 1:
+            raise ValueError(f"patience is {patience}, expected at least 1")
+        self.patience, self.ramp = patience, ramp
+        self.limiter = RateLimiter(self.bundle.limits, longest=longest)
+        self.steps, self.bad_observations = 0, 0
+        self.fault: str | None = None
+        """Why every command is held, or None."""
+        self.ramping = False
+        """Whether the next step still goes to the default pose."""
+        self._bad_in_a_row = 0
+        self._session = _session(self.bundle)
+        n, d = self.bundle.observation_size, len(self.bundle.limits.names)
+        self._observation, self._previous = np.zeros((1, n), np.float32), np.zeros((1, d), np.float32)
+        self._inputs = {"observation": self._observation, "previous_action": self._previous}
+        low, high = self.bundle.limits.low, self.bundle.limits.high
+        self._low, self._high = -_cast_down(-low), _cast_down(high)
+        self._target = np.clip(self.bundle.default_pose, low, high)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The joints, in the order of commands."""
+        return self.limiter.names
+
+    @property
+    def prev(self) -> Vector:
+        """The command last handed out: what to ``start`` from after a restart, (d,)."""
+        return self.limiter.prev
+
+    def start(self, pose: Sequence[float] | NDArray[Any], ramp: bool | None = None) -> None:
+        """Begin from the pose that was measured, or from the command last handed out; clears a fault and a hold.
+
+        Args:
+            pose: (d,), in the units of the limits.
+            ramp: for this start; default as constructed. A restart in mid-run passes False.
+        """
+        self.limiter.start(pose)
+        self.limiter.release()
+        self.fault, self._bad_in_a_row = None, 0
+        far = np.abs(self.limiter.prev - self._target) > np.minimum(self.limiter.up, self.limiter.down)
+        self.ramping = bool(far.any()) and (self.ramp if ramp is None else ramp)
+
+    def step(
+        self, observation: Sequence[float] | NDArray[Any], dt: float | None = None, out: Vector | None = None
+    ) -> Vector:
+        """The next command, (d,), in the units of the limits.
+
+        Args:
+            observation: (n,), as in training, without the previous action: this class adds that.
+            dt: seconds since the last step, if they were measured.
+            out: array (d,) to write to instead of a new one.
+        """
+        self.steps += 1
+        prev = self.limiter._begun()
+        self._read(observation)
+        if not np.isfinite(self._observation).all():
+            self._note_bad()
+            wanted: Vector = prev
+        elif self.fault is not None:
+            wanted = prev
+        else:
+            self._bad_in_a_row = 0
+            wanted = self._target if self.ramping else self._asked(prev)
+        command = self.limiter.step(wanted, dt, out)
+        if self.ramping and np.array_equal(command, self._target):
+            self.ramping = False
+        return command
+
+    def _asked(self, prev: Vector) -> Any:
+        """What the policy wants after ``prev``."""
+        np.maximum(prev, self._low, out=self._previous[0], casting="same_kind")
+        np.minimum(self._previous, self._high, out=self._previous)
+        return self._session.run(OUTPUTS, self._inputs)[0][0]
+
+    def _read(self, observation: Sequence[float] | NDArray[Any]) -> None:
+        try:
+            self._observation[0] = observation
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"observation has shape {np.shape(observation)}, expected ({self._observation.shape[1]},): "
+                + ", ".join(f"{name} ({size})" for name, size in self.bundle.observation)
+            ) from None
+
+    def _note_bad(self) -> None:
+        self.bad_observations += 1
+        self._bad_in_a_row += 1
+        if self._bad_in_a_row >= self.patience and self.fault is None:
+            self.fault = f"{self.patience} observations in a row held NaN or infinity; holding until start(pose)"
+
+    # ------------------------------------------------------------------ now and then
+
+    def derate(self, rates: Mapping[str, float] | None) -> None:
+        """Lower the rates of some joints, ``{joint: change per step}``; None restores them."""
+        self.limiter.derate(rates)
+
+    def hold(self) -> None:
+        """Hold the last command until ``release`` or ``start``."""
+        self.limiter.hold()
+
+    def release(self) -> None:
+        """Go on after ``hold``."""
+        self.limiter.release()
+
+
+def _session(bundle: Bundle) -> Any:
+    """The policy, on one thread: a robot has other things to do, and threads cost more than they save here."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        session = onnxruntime.InferenceSession(bundle.onnx, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has a class of its own for each way to fail
+        raise BundleError(f"ONNX Runtime cannot load the policy: {error}") from error
+    expected = {"observation": bundle.observation_size, "previous_action": len(bundle.limits.names)}
+    found = {entry.name: entry.shape[-1] for entry in session.get_inputs()}
+    if found != expected or [entry.name for entry in session.get_outputs()] != OUTPUTS:
+        raise BundleError(f"the policy takes {found}, expected {expected} and one output, 'action'")
+    return session
+
+
+def _cast_down(values: Vector) -> NDArray[np.float32]:
+    """The largest float32 that is not above."""
+    narrow = values.astype(np.float32)
+    return np.where(narrow > values, np.nextafter(narrow, np.float32(-np.inf)), narrow)

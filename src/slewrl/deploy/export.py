@@ -1,0 +1,162 @@
+"""From a run folder to a bundle: the whole map, observation and previous action to action, as one ONNX graph."""
+
+import dataclasses
+import json
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from slewrl import __version__
+from slewrl.deploy import bundle
+from slewrl.errors import UserFacingError
+from slewrl.layers.base import ActionLayer
+from slewrl.limits import RateLimits
+from slewrl.nets import Ensemble
+from slewrl.play import Policy, load_policy
+from slewrl.runs import RunFolder
+
+INPUTS, OUTPUTS = ["observation", "previous_action"], ["action"]
+
+
+class DeployedPolicy(nn.Module):
+    """Observation (N, n) and previous action (N, d) to action (N, d): what a bundle's graph computes.
+
+    Args:
+        net: from the augmented observation to the latent.
+        layer: from the latent to the action, with guarded edges (Theorem 2, docs/guarantee.md).
+        limits: of the d joints.
+    """
+
+    def __init__(self, net: nn.Module, layer: ActionLayer, limits: RateLimits) -> None:
+        super().__init__()
+        self.net, self.layer, self.limits = net, layer, limits
+
+    def forward(self, observation: Tensor, previous_action: Tensor) -> Tensor:
+        """As the agent acts without exploration."""
+        latent = self.net(torch.cat([observation, previous_action], -1))
+        return self.layer.execute(latent, self.limits.box(previous_action, check=False))
+
+
+class _Latent(nn.Sequential):
+    """The actor as a module: its first d outputs, bounded as in training."""
+
+    def __init__(self, actor: Ensemble, joints: int, mean_bound: str) -> None:
+        layers: list[nn.Module] = []
+        for weight, bias in zip(actor.weights, actor.biases, strict=True):
+            linear = nn.Linear(*weight.shape[1:])
+            linear.weight = nn.Parameter(weight[0].t().clone())
+            linear.bias = nn.Parameter(bias[0].clone())
+            layers += [linear, nn.ReLU()]
+        last: Any = layers[-2]
+        last.weight, last.bias = nn.Parameter(last.weight[:joints]), nn.Parameter(last.bias[:joints])  # SAC: the mean
+        super().__init__(*layers[:-1], *([nn.Tanh()] if mean_bound == "tanh" else []))
+
+
+def deployed(policy: Policy) -> DeployedPolicy:
+    """The policy of a run as a module."""
+    agent, limits = policy.agent, policy.env.limits
+    net = _Latent(agent.actor, limits.dim, agent.config.mean_bound)
+    return DeployedPolicy(net, agent.layer, limits).eval().requires_grad_(False)
+
+
+def export_bundle(run: Path, out: Path) -> bundle.Bundle:
+    """Write the policy of a run's newest checkpoint to ``out``; returns what was written, read back."""
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
+    policy = load_policy(run)
+    manifest = describe(run, policy)
+    bundle.write(out, manifest, to_onnx(deployed(policy), _sizes(policy), manifest))
+    return bundle.read(out)
+
+
+def describe(run: Path, policy: Policy) -> dict[str, Any]:
+    """The manifest of a run's policy, without the digests."""
+    folder, limits, pose = RunFolder(run), policy.env.limits, policy.env.reset_action
+    dt = limits.dt or getattr(policy.env.unwrapped, "dt", None)
+    size, _ = _sizes(policy)
+    return {
+        "name": run.resolve().name,
+        "joints": bundle.joint_rows(limits),
+        "units": limits.units,
+        "dt": None if dt is None else bundle.decimal(dt),
+        "default_pose": [bundle.decimal(x) for x in pose],
+        "action_scale": ["1"] * limits.dim,
+        "observation": [{"name": "observation", "size": size}],
+        "previous_action": {"first": [bundle.decimal(x) for x in pose], "meaning": "the command last handed out"},
+        "provenance": {
+            "slewrl": __version__,
+            "step": policy.step,
+            "spec": dataclasses.asdict(folder.spec()),
+            "trained_with": json.loads((run / "provenance.json").read_text(encoding="utf-8")),
+        },
+    }
+
+
+def _sizes(policy: Policy) -> tuple[int, int]:
+    """n without the previous action, and d."""
+    d = policy.env.limits.dim
+    return policy.env.observation_space.shape[0] - d, d  # type: ignore[index]
+
+
+def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, Any]) -> bytes:
+    """The module as an ONNX model for any batch size, with the metadata keys mjlab's deployment reads."""
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise UserFacingError(f'export needs ONNX ({error}): pip install "slewrl[onnx]"') from None
+    batch = torch.export.Dim("batch")
+    example = tuple(torch.zeros(2, size) for size in sizes)
+    quiet = logging.getLogger("torch.onnx")
+    level = quiet.level
+    try:
+        quiet.setLevel(logging.ERROR)  # it tells of torchvision
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program: Any = torch.onnx.export(
+                module, example, input_names=INPUTS, output_names=OUTPUTS, dynamo=True, verbose=False,
+                dynamic_shapes=({0: batch}, {0: batch}),
+            )  # fmt: skip
+    finally:
+        quiet.setLevel(level)
+    model = program.model_proto
+    for key, value in _metadata(manifest).items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, value
+    data: bytes = model.SerializeToString(deterministic=True)
+    return data
+
+
+def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
+    """Comma-separated values, as mjlab and IsaacLab tools write and read them."""
+    joints = manifest["joints"]
+    columns = {
+        "joint_names": [row["name"] for row in joints],
+        "default_joint_pos": manifest["default_pose"],
+        "action_scale": manifest["action_scale"],
+        "observation_names": [part["name"] for part in manifest["observation"]] + ["previous_action"],
+        **{f"rate_limit_{way}": [row[way] for row in joints] for way in ("up", "down")},
+        "joint_pos_lower": [row["low"] for row in joints],
+        "joint_pos_upper": [row["high"] for row in joints],
+    }
+    single = {"run_path": manifest["name"], "dt": manifest["dt"] or "", "units": manifest["units"]}
+    return {**single, **{key: ",".join(map(str, column)) for key, column in columns.items()}}
+
+
+def compare(module: DeployedPolicy, found: bundle.Bundle, cases: int, seed: int = 0) -> float:
+    """The largest difference between torch and ONNX Runtime over random observations and previous actions."""
+    from slewrl.deploy.controller import _session
+
+    rng, limits = np.random.default_rng(seed), found.limits
+    observation = rng.normal(size=(cases, found.observation_size)).astype(np.float32)
+    observation *= 10 ** rng.uniform(-2, 2, (cases, 1)).astype(np.float32)
+    previous = rng.uniform(limits.low, limits.high, (cases, len(limits.names))).astype(np.float32)
+    previous = module.limits.clamp(torch.from_numpy(previous)).numpy()
+    theirs = _session(found).run(OUTPUTS, {"observation": observation, "previous_action": previous})[0]
+    ours = module(torch.from_numpy(observation), torch.from_numpy(previous)).numpy()
+    return float(np.abs(ours - theirs).max())

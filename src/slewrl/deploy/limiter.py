@@ -1,0 +1,204 @@
+"""RateLimiter: the last thing before the motors, for any policy. Imports numpy and nothing else.
+
+    limiter = RateLimiter(limits)
+    limiter.start(measured_pose)
+    command = limiter.step(wanted)          # in F_t, whatever `wanted` is
+
+Everything is float64, and what comes out lies in
+
+    F_t = [prev - down, prev + up] within [low, high]
+
+in exact arithmetic, not up to rounding (Theorem 1, docs/guarantee.md). `prev` is the command last handed out, so the
+only state is what the robot has been told: start again from it, and the commands go on as if nothing had happened.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+TOWARDS = np.array([[-np.inf], [np.inf]])
+"""Inward, for the upper and for the lower edge."""
+OUTWARD = np.array([[1.0], [-1.0]])
+
+
+class HasLimits(Protocol):
+    """What a limiter reads: a RateLimits, a Bundle's limits, or anything with these fields."""
+
+    @property
+    def up(self) -> Vector:
+        """Largest rise per control step, (d,)."""
+
+    @property
+    def down(self) -> Vector:
+        """Largest fall per control step, (d,)."""
+
+    @property
+    def low(self) -> Vector:
+        """Lower end of the range, (d,)."""
+
+    @property
+    def high(self) -> Vector:
+        """Upper end of the range, (d,)."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the joints."""
+
+
+class RateLimiter:
+    """Moves every command into F_t.
+
+    Args:
+        limits: of d joints, one set for all time (rates may be lowered later: ``derate``).
+        dt: control period in seconds the rates are for; default: the limits' own. Needed only for ``step(..., dt=)``.
+        longest: how many nominal steps' worth a late step may move, >= 0; 1 never makes up for lost time.
+    """
+
+    def __init__(self, limits: HasLimits, dt: float | None = None, longest: float = 1.0) -> None:
+        self.names, d = tuple(limits.names), len(limits.names)
+        self.low, self.high = _vector(limits.low, d, "low"), _vector(limits.high, d, "high")
+        self.up, self.down = _vector(limits.up, d, "up"), _vector(limits.down, d, "down")
+        self.dt = _period(getattr(limits, "dt", None) if dt is None else dt)
+        if not 0 <= longest < math.inf:
+            raise ValueError(f"longest is {longest}, expected a finite number of nominal steps >= 0")
+        self.longest = float(longest)
+        self.nans = 0
+        """How many joints were held because their command was NaN."""
+        self.holding = False
+        """Whether every step holds, until ``release``."""
+        self._full = np.stack([self.up, -self.down])
+        self._prev: Vector | None = None
+        # Buffers: a step allocates nothing but its result.
+        self._rates, self._edges, self._part, self._error = (np.empty((2, d)) for _ in range(4))
+        self._top, self._bottom = self._edges
+        self._outward, self._nan = np.empty((2, d), bool), np.empty(d, bool)
+        self._command = np.empty(d)
+
+    # ------------------------------------------------------------------ before the first step
+
+    def start(self, pose: Sequence[float] | NDArray[Any]) -> None:
+        """Begin, or begin again, from where the joints are or from the command last handed out; (d,).
+
+        A pose outside the range is taken as it is: from there a joint may only come back, within its rate.
+        """
+        pose = _vector(pose, len(self.names), "pose")
+        if not np.isfinite(pose).all():
+            i = int(np.flatnonzero(~np.isfinite(pose))[0])
+            raise ValueError(f"pose of {self.names[i]!r} is {pose[i]}, expected a finite number: is the encoder read?")
+        self._prev = pose
+
+    @property
+    def prev(self) -> Vector:
+        """The command last handed out, (d,); a copy."""
+        return self._begun().copy()
+
+    # ------------------------------------------------------------------ every step
+
+    def step(
+        self, command: Sequence[float] | NDArray[Any], dt: float | None = None, out: Vector | None = None
+    ) -> Vector:
+        """The command nearest to ``command`` that is in F_t, (d,); NaN holds that joint, infinities saturate.
+
+        Args:
+            command: what is wanted, (d,), any floats.
+            dt: seconds since the last step, if they were measured: a short step moves less, a late one no more than
+                ``longest`` nominal steps; zero, negative or NaN holds.
+            out: array (d,) to write to instead of a new one.
+        """
+        prev = self._begun()
+        if out is None:
+            out = np.empty_like(prev)
+        if not self.holding:
+            self._limit(command, prev, self._full if dt is None else self._scaled(dt))
+        out[:] = prev
+        return out
+
+    def _limit(self, command: Sequence[float] | NDArray[Any], prev: Vector, rates: Vector) -> None:
+        """Move ``prev``, in place, to the nearest of F_t; as ``boxmath.tight_edges``, into buffers."""
+        wanted, edges, part, error = self._command, self._edges, self._part, self._error
+        try:
+            wanted[:] = command
+        except (ValueError, TypeError):
+            raise ValueError(f"command has shape {np.shape(command)}, expected ({len(wanted)},)") from None
+        # TwoSum (Knuth): edges + error = prev + rates exactly. A sum that rounded outward steps back one float.
+        np.add(prev, rates, out=edges)
+        np.subtract(edges, prev, out=part)
+        np.subtract(edges, part, out=error)
+        np.subtract(prev, error, out=error)
+        np.subtract(rates, part, out=part)
+        np.add(error, part, out=error)
+        np.multiply(error, OUTWARD, out=error)
+        np.less(error, 0.0, out=self._outward)
+        np.nextafter(edges, TOWARDS, out=edges, where=self._outward)
+        # Within the range, and never on the far side of prev.
+        np.minimum(self._top, self.high, out=self._top)
+        np.maximum(self._top, prev, out=self._top)
+        np.maximum(self._bottom, self.low, out=self._bottom)
+        np.minimum(self._bottom, prev, out=self._bottom)
+        np.not_equal(wanted, wanted, out=self._nan)
+        if self._nan.any():
+            self.nans += int(np.count_nonzero(self._nan))
+            np.copyto(wanted, prev, where=self._nan)
+        np.maximum(wanted, self._bottom, out=wanted)
+        np.minimum(wanted, self._top, out=prev)
+
+    def _scaled(self, dt: float) -> Vector:
+        """The rates of a step that took ``dt`` seconds, rounded towards 0."""
+        if self.dt is None:
+            raise ValueError("step got dt, but the limits have none: RateLimiter(limits, dt=0.02)")
+        steps = math.nextafter(dt / self.dt, 0.0) if dt > 0 else 0.0  # the quotient may have rounded up; NaN gives 0
+        if dt >= self.dt:
+            steps = max(steps, 1.0)
+        steps = min(steps, self.longest)
+        if steps == 1.0:
+            return self._full
+        np.multiply(self._full, steps, out=self._rates)
+        return np.nextafter(self._rates, 0.0, out=self._rates)
+
+    # ------------------------------------------------------------------ now and then
+
+    def derate(self, rates: Mapping[str, float] | None) -> None:
+        """Lower the rates of some joints from now on, ``{joint: largest change per step}``; None restores all.
+
+        A rate is never raised above the limits this was made with. 0 holds a joint.
+        """
+        up, down = self.up.copy(), self.down.copy()
+        for name, rate in (rates or {}).items():
+            if name not in self.names:
+                raise KeyError(f"unknown joint {name!r}; known joints: {', '.join(self.names)}")
+            if not 0 <= rate < math.inf:
+                raise ValueError(f"rate of {name!r} is {rate}, expected a finite number >= 0 (0 holds the joint)")
+            i = self.names.index(name)
+            up[i], down[i] = min(up[i], rate), min(down[i], rate)
+        self._full = np.stack([up, -down])
+
+    def hold(self) -> None:
+        """Stay where the last command was, from now on, whatever is asked for."""
+        self.holding = True
+
+    def release(self) -> None:
+        """Follow commands again, from the one last handed out."""
+        self.holding = False
+
+    def _begun(self) -> Vector:
+        if self._prev is None:
+            raise RuntimeError("start(pose) comes first: the limit is on the change from somewhere")
+        return self._prev
+
+
+def _vector(values: Sequence[float] | NDArray[Any], d: int, label: str) -> Vector:
+    """A copy, float64."""
+    vector = np.array(values, dtype=np.float64)
+    if vector.shape != (d,):
+        raise ValueError(f"{label} has shape {vector.shape}, expected ({d},): one entry per joint")
+    return vector
+
+
+def _period(dt: float | None) -> float | None:
+    if dt is not None and not 0 < dt < math.inf:
+        raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
+    return None if dt is None else float(dt)
