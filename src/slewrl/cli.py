@@ -31,6 +31,7 @@ Where to start:
   slewrl campaign run mini                               many runs as one; slewrl campaign list for the paper's
   slewrl report runs/mini --html                         tables, figures and a page from a campaign's runs
   slewrl export runs/NAME --out policy.bundle            one file for the robot
+  slewrl check policy.bundle                             a million bad days for it, and a certificate
   slewrl limits H1:paper --out h1.yaml                   the same for a built-in set of limits
   slewrl --version
 
@@ -275,6 +276,44 @@ class Export:
 
 
 @dataclass(frozen=True)
+class Check:
+    """Check a bundle as the robot will use it, and write a certificate that says exactly what was checked.
+
+    Every byte against its SHA-256; ONNX Runtime against torch; a million steps of the real controller through NaNs,
+    restarts, deratings and odd timing, each command judged in exact arithmetic; and how long a step takes.
+    """
+
+    bundle: tyro.conf.Positional[Path]
+    """What ``slewrl export`` wrote."""
+    steps: int = 1_000_000
+    """Of the trial."""
+    seed: int = 0
+    """Of what goes wrong when."""
+    out: Path | None = None
+    """Folder for certificate.json and certificate.html (default: the bundle's name, with .check)."""
+
+    def run(self) -> int:
+        """Check, write, and say how it went; the exit code is 1 if it did not pass."""
+        from slewrl.deploy.check import check, write_certificate
+
+        if self.steps < 1:
+            raise ValueError(f"--steps is {self.steps}, expected at least 1")
+        console = Console()
+        certificate = check(
+            self.bundle, self.steps, self.seed, lambda line: console.print(f"  {line}", highlight=False)
+        )
+        out = self.out or self.bundle.with_suffix(".check")
+        write_certificate(certificate, out)
+        trial = certificate["trial"]
+        verdict = "[green]passed[/]" if certificate["passed"] else "[red]NOT passed[/]"
+        console.print(
+            f"{verdict}: {trial['joint_steps']:,} commands to joints, {trial['violations']} outside the limits; "
+            f"wrote [bold]{out / 'certificate.html'}[/]"
+        )
+        return 0 if certificate["passed"] else 1
+
+
+@dataclass(frozen=True)
 class Demo:
     """Train DD-SRad and the hand-written clip side by side, evaluate and audit them, and write a page about it.
 
@@ -385,7 +424,7 @@ def main() -> None:
     commands = Limits | Train | Evaluate | Play | Annotated[CampaignCommand, tyro.conf.subcommand("campaign")]
     try:
         refuse_repeats(sys.argv[1:])
-        command: Any = tyro.cli(commands | Report | Export | Demo, prog="slewrl", description=HELP)
+        command: Any = tyro.cli(commands | Report | Export | Check | Demo, prog="slewrl", description=HELP)
         raise SystemExit(command.run())
     except KeyboardInterrupt:
         raise SystemExit(130) from None

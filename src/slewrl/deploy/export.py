@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from slewrl import __version__
 from slewrl.deploy import bundle
 from slewrl.errors import UserFacingError
+from slewrl.layers import make_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
 from slewrl.nets import Ensemble
@@ -146,6 +147,27 @@ def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
     }
     single = {"run_path": manifest["name"], "dt": manifest["dt"] or "", "units": manifest["units"]}
     return {**single, **{key: ",".join(map(str, column)) for key, column in columns.items()}}
+
+
+def rebuilt(found: bundle.Bundle) -> DeployedPolicy:
+    """A bundle's policy in torch: the weights of its graph, the layer and limits of its manifest."""
+    import onnx
+    from onnx.numpy_helper import to_array
+
+    spec, limits = found.manifest["provenance"]["spec"], found.limits
+    graph = onnx.load_from_string(found.onnx).graph
+    tensors = {tensor.name: to_array(tensor) for tensor in graph.initializer}
+    layers: list[nn.Module] = []
+    for node in graph.node:
+        if node.op_type == "Gemm":
+            weight, bias = (torch.from_numpy(tensors[name].copy()) for name in node.input[1:])
+            linear = nn.Linear(weight.shape[1], weight.shape[0])
+            linear.weight, linear.bias = nn.Parameter(weight), nn.Parameter(bias)
+            layers += [linear, nn.ReLU()]
+    layers[-1] = nn.Tanh() if spec["agent_options"].get("mean_bound") == "tanh" else nn.Identity()
+    layer = make_layer(spec["layer"], spec["density"], **spec["layer_options"])
+    arrays = {key: getattr(limits, key) for key in ("up", "down", "low", "high")}
+    return DeployedPolicy(nn.Sequential(*layers), layer, RateLimits(**arrays, names=limits.names)).requires_grad_(False)
 
 
 def compare(module: DeployedPolicy, found: bundle.Bundle, cases: int, seed: int = 0) -> float:

@@ -1,0 +1,222 @@
+"""The controller on the robot: the policy's commands, and what it does when things go wrong."""
+
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from deployed import bundled
+
+from slewrl import LAYERS, boxmath
+from slewrl.deploy.bundle import read
+from slewrl.deploy.check import Adversary, check, write_certificate
+from slewrl.play import load_policy
+
+pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
+from slewrl.deploy.controller import Controller
+
+NAN, INF = float("nan"), float("inf")
+HARD = [name for name in LAYERS if LAYERS[name].hard]
+QUICK = ("ddsrad", "boxpro", "interval_srad", "truncnorm")
+EACH = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LAYERS]  # 4 s a layer
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return bundled(tmp_path_factory.mktemp("reacher"), task="Reacher-v5")
+
+
+@pytest.fixture
+def controller(made):
+    controller = Controller(made)
+    controller.start(controller.bundle.default_pose)
+    return controller
+
+
+def observations(controller, steps, seed=0):
+    return np.random.default_rng(seed).standard_normal((steps, controller.bundle.observation_size), np.float32)
+
+
+# ---------------------------------------------------------------- the policy
+
+
+@pytest.mark.parametrize("layer", EACH)
+def test_commands_are_those_of_the_agent(layer, tmp_path):
+    """Fed back, for every layer: the exported graph is the policy that was trained."""
+    bundle = bundled(tmp_path, layer=layer)
+    controller, policy = Controller(bundle), load_policy(tmp_path / "run")
+    controller.start(controller.bundle.default_pose)
+    prev = policy.env.reset_action
+    for seen in observations(controller, 200):
+        augmented = torch.from_numpy(np.concatenate([seen, prev]))[None]
+        expected = policy.act(augmented).executed[0].numpy()
+        command = controller.step(seen)
+        if layer in HARD:
+            assert np.allclose(command, expected, rtol=0, atol=1e-6)
+        prev = command.astype(np.float32)
+
+
+def test_td3_and_the_papers_mean(tmp_path):
+    bundle = bundled(tmp_path, agent="td3", agent_options={"hidden": [16, 16], "mean_bound": "tanh"})
+    controller, policy = Controller(bundle), load_policy(tmp_path / "run")
+    controller.start([0.0])
+    for seen in observations(controller, 50):
+        prev = controller.prev.astype(np.float32)
+        expected = policy.act(torch.from_numpy(np.concatenate([seen, prev]))[None]).executed[0].numpy()
+        assert np.allclose(controller.step(seen), expected, rtol=0, atol=1e-6)
+
+
+def test_the_graph_alone_keeps_the_limits(made):
+    """Before the controller's own limiter: the layer inside is sound in float32 (Theorem 2)."""
+    found = read(made)
+    rng, d = np.random.default_rng(0), len(found.limits.names)
+    seen = rng.standard_normal((100_000, found.observation_size), np.float32) * np.float32(1e20)
+    prev = rng.uniform(-1, 1, (100_000, d)).astype(np.float32)
+    action = Controller(found)._session.run(["action"], {"observation": seen, "previous_action": prev})[0]
+    limits = found.limits
+    args = (limits.down, limits.up, limits.low, limits.high)
+    assert not boxmath.outside(action.astype(float), prev.astype(float), *args).any()
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+def test_a_bad_observation_holds_and_many_are_a_fault(controller, bad):
+    good, broken = observations(controller, 1)[0], np.full(controller.bundle.observation_size, bad)
+    controller.step(good)
+    for _ in range(4):
+        before = controller.prev
+        assert np.array_equal(controller.step(broken), before) and controller.fault is None
+    controller.step(good)  # one good one, and the count begins again
+    for k in range(5):
+        controller.step(broken)
+        assert (controller.fault is not None) == (k == 4)
+    held = controller.prev
+    assert np.array_equal(controller.step(good), held)  # a fault stays until a person starts it again
+    assert "5 observations in a row" in controller.fault and controller.bad_observations == 9
+    controller.start(held)
+    assert controller.fault is None and not np.array_equal(controller.step(good), held)
+
+
+def test_far_from_the_default_pose_it_ramps_there_first(made):
+    controller = Controller(made)
+    controller.start([1.0, -1.0])
+    seen, limits, path = observations(controller, 200), controller.bundle.limits, [controller.prev]
+    assert controller.ramping
+    while controller.ramping:
+        path.append(controller.step(seen[len(path)]))
+    steps = np.ceil(1.0 / limits.up.min())
+    assert len(path) - 1 == pytest.approx(steps, abs=1) and np.array_equal(path[-1], controller.bundle.default_pose)
+    assert (np.diff(np.abs(path), axis=0) <= 0).all()
+    for before, after in pairwise(path):
+        assert not boxmath.outside(after, before, limits.down, limits.up, limits.low, limits.high).any()
+    controller.start([1.0, -1.0], ramp=False)
+    assert not controller.ramping
+
+
+def test_a_killed_process_goes_on_from_its_last_command(made, tmp_path):
+    """The commands of two processes, the first ended in the middle, are those of one."""
+    script = """
+import sys, numpy as np
+from slewrl.deploy.controller import Controller
+bundle, begin, end, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), np.frombuffer(bytes.fromhex(sys.argv[4]))
+controller = Controller(bundle)
+controller.start(last, ramp=False)
+seen = np.random.default_rng(0).standard_normal((100, controller.bundle.observation_size), np.float32)
+for k in range(begin, end):
+    print(controller.step(seen[k]).tobytes().hex(), flush=True)
+"""
+
+    def run(begin, end, last):
+        command = [sys.executable, "-c", script, str(made), str(begin), str(end), last]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+    start = np.zeros(2).tobytes().hex()
+    whole, first = run(0, 100, start), run(0, 37, start)
+    assert first + run(37, 100, first[-1]) == whole
+
+
+def test_it_needs_no_torch(made):
+    code = f"""
+import sys
+for name in ("torch", "gymnasium", "mujoco", "onnx", "matplotlib", "yaml"):
+    sys.modules[name] = None
+from slewrl.deploy.controller import Controller
+controller = Controller({str(made)!r})
+controller.start(controller.bundle.default_pose)
+controller.step([0.0] * controller.bundle.observation_size)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_hour_at_fifty_hertz_keeps_nothing(controller):
+    """180,000 steps (here a tenth of them): memory does not grow, and no step is counted twice."""
+    seen, out = observations(controller, 100), np.empty(2)
+    for k in range(2_000):
+        controller.step(seen[k % 100], None, out)
+    tracemalloc.start()
+    controller.step(seen[0], None, out)
+    before = tracemalloc.get_traced_memory()[0]
+    for k in range(18_000):
+        controller.step(seen[k % 100], None, out)
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 2_000 and controller.steps == 20_001
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda c: c.step(np.zeros(3)), r"observation has shape \(3,\), expected \(\d+,\): observation"),
+        (lambda c: c.start([0.0]), r"pose has shape \(1,\), expected \(2,\)"),
+        (lambda c: c.start([NAN, 0.0]), "pose of 'joint0' is nan"),
+        (lambda c: Controller(c.bundle, patience=0), "patience is 0"),
+        (lambda c: Controller(c.bundle).step(np.zeros(c.bundle.observation_size)), "start"),
+        (lambda c: Controller(replace(c.bundle, observation=(("x", 3),))), "the policy takes"),
+    ],
+)
+def test_bad_input(controller, call, message):
+    with pytest.raises(Exception, match=message):
+        call(controller)
+
+
+# ---------------------------------------------------------------- slewrl check
+
+
+def test_an_adversary_finds_nothing(made):
+    trial = Adversary(Controller(made), seed=0).run(20_000)
+    assert trial.passed and trial.joint_steps == 40_000
+    events = (trial.bad_observations, trial.faults, trial.restarts, trial.deratings, trial.timed_steps, trial.holds)
+    events += (trial.mad_commands,)
+    assert min(events) > 0  # everything happened
+
+
+@pytest.mark.slow
+def test_a_million_steps(made):
+    assert Adversary(Controller(made), seed=1).run(1_000_000).passed
+
+
+def test_an_adversary_finds_a_broken_limiter(made):
+    """A limiter one ulp too generous, and one that moves on NaN, are both found out."""
+    generous = Controller(made)
+    generous.limiter._full = np.nextafter(generous.limiter._full, generous.limiter._full * INF)
+    assert Adversary(generous, seed=0).run(5_000).violations > 0
+    careless = Controller(made)
+    careless._read = lambda observation: None  # it never sees what it is given
+    assert not Adversary(careless, seed=0).run(5_000).passed
+
+
+def test_a_certificate_says_what_was_checked(made, tmp_path):
+    certificate = check(made, 2_000, 0, lambda line: None)
+    assert certificate["passed"] and certificate["trial"]["steps"] == 2_000
+    assert certificate["parity"]["largest_difference"] <= 1e-6
+    page = write_certificate(certificate, tmp_path)[1].read_text()
+    for fact in (certificate["sha256"], "4,000", "0 outside the limits", *certificate["bundle"]):
+        assert fact in page
+    certificate["passed"], certificate["trial"]["violations"] = False, 3
+    assert "NOT passed: 3 commands outside" in write_certificate(certificate, tmp_path)[1].read_text()
