@@ -83,7 +83,7 @@ def contenders(bench: Bench, found: bundle.Bundle) -> dict[str, Callable[[int], 
         each.start(np.zeros(bench.joints))
     return {
         "ONNX Runtime, network": lambda k: session.run(None, inputs),
-        "ONNX Runtime, graph": lambda k: controller._session.run(["action"], controller._inputs),
+        "ONNX Runtime, graph": lambda k: controller._session.run_with_iobinding(controller._binding),
         "Controller.step": lambda k: controller.step(seen[k % 100], None, out),
         "Controller.step with dt": lambda k: controller.step(seen[k % 100], 0.019, out),
         "RateLimiter.step": lambda k: limiter.step(wanted[k % 100], None, out),

@@ -17,7 +17,7 @@ from slewrl.deploy.check import Adversary, check, write_certificate
 from slewrl.play import load_policy
 
 pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
-from slewrl.deploy.controller import Controller
+from slewrl.deploy.controller import Controller, session
 
 NAN, INF = float("nan"), float("inf")
 HARD = [name for name in LAYERS if LAYERS[name].hard]
@@ -76,7 +76,7 @@ def test_the_graph_alone_keeps_the_limits(made):
     rng, d = np.random.default_rng(0), len(found.limits.names)
     seen = rng.standard_normal((100_000, found.observation_size), np.float32) * np.float32(1e20)
     prev = rng.uniform(-1, 1, (100_000, d)).astype(np.float32)
-    action = Controller(found)._session.run(["action"], {"observation": seen, "previous_action": prev})[0]
+    action = session(found).run(["action"], {"observation": seen, "previous_action": prev})[0]
     limits = found.limits
     args = (limits.down, limits.up, limits.low, limits.high)
     assert not boxmath.outside(action.astype(float), prev.astype(float), *args).any()

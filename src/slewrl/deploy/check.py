@@ -192,7 +192,7 @@ def latency(bundle: Bundle, steps: int = 20_000) -> dict[str, float]:
     observations = rng.standard_normal((1_000, bundle.observation_size), np.float32)
     out = np.empty(len(bundle.limits.names))
     whole = _timed(lambda k: controller.step(observations[k % 1_000], None, out), steps)
-    bare = _timed(lambda k: controller._session.run(["action"], controller._inputs), steps)
+    bare = _timed(lambda k: controller._session.run_with_iobinding(controller._binding), steps)
     found = {name: float(np.percentile(whole, q)) for name, q in (("p50", 50), ("p99", 99), ("max", 100))}
     return {**found, "onnxruntime_p50": float(np.percentile(bare, 50))}
 

@@ -60,13 +60,12 @@ class Controller:
         self.ramping = False
         """Whether the next step still goes to the default pose."""
         self._bad_in_a_row = 0
-        self._session = _session(self.bundle)
+        self._session = session(self.bundle)
         n, d = self.bundle.observation_size, len(self.bundle.limits.names)
-        self._observation, self._previous = np.zeros((1, n), np.float32), np.zeros((1, d), np.float32)
-        self._inputs = {"observation": self._observation, "previous_action": self._previous}
-        low, high = self.bundle.limits.low, self.bundle.limits.high
-        self._low, self._high = -_cast_down(-low), _cast_down(high)
-        self._target = np.clip(self.bundle.default_pose, low, high)
+        self._observation, self._previous, self._action = (np.zeros(size, np.float32) for size in (n, d, d))
+        self._finite = np.zeros(n, bool)
+        self._binding = self._bound()
+        self._target = np.clip(self.bundle.default_pose, self.bundle.limits.low, self.bundle.limits.high)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,9 +103,10 @@ class Controller:
         self.steps += 1
         prev = self.limiter._begun()
         self._read(observation)
-        if not np.isfinite(self._observation).all():
+        np.isfinite(self._observation, out=self._finite)
+        if np.count_nonzero(self._finite) < len(self._finite):
             self._note_bad()
-            wanted: Vector = prev
+            wanted: Any = prev
         elif self.fault is not None:
             wanted = prev
         else:
@@ -119,16 +119,25 @@ class Controller:
 
     def _asked(self, prev: Vector) -> Any:
         """What the policy wants after ``prev``."""
-        np.maximum(prev, self._low, out=self._previous[0], casting="same_kind")
-        np.minimum(self._previous, self._high, out=self._previous)
-        return self._session.run(OUTPUTS, self._inputs)[0][0]
+        self._previous[:] = prev
+        self._session.run_with_iobinding(self._binding)
+        return self._action
+
+    def _bound(self) -> Any:
+        """The session's inputs and output tied to our arrays, so that a step copies and allocates nothing."""
+        binding = self._session.io_binding()
+        arrays = {"observation": self._observation, "previous_action": self._previous, "action": self._action}
+        for name, array in arrays.items():
+            bind = binding.bind_output if name == "action" else binding.bind_input
+            bind(name, "cpu", 0, np.float32, (1, len(array)), array.ctypes.data)
+        return binding
 
     def _read(self, observation: Sequence[float] | NDArray[Any]) -> None:
         try:
-            self._observation[0] = observation
+            self._observation[:] = observation
         except (ValueError, TypeError):
             raise ValueError(
-                f"observation has shape {np.shape(observation)}, expected ({self._observation.shape[1]},): "
+                f"observation has shape {np.shape(observation)}, expected ({len(self._observation)},): "
                 + ", ".join(f"{name} ({size})" for name, size in self.bundle.observation)
             ) from None
 
@@ -153,23 +162,17 @@ class Controller:
         self.limiter.release()
 
 
-def _session(bundle: Bundle) -> Any:
+def session(bundle: Bundle) -> Any:
     """The policy, on one thread: a robot has other things to do, and threads cost more than they save here."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        session = onnxruntime.InferenceSession(bundle.onnx, options, providers=["CPUExecutionProvider"])
+        made = onnxruntime.InferenceSession(bundle.onnx, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a class of its own for each way to fail
         raise BundleError(f"ONNX Runtime cannot load the policy: {error}") from error
     expected = {"observation": bundle.observation_size, "previous_action": len(bundle.limits.names)}
-    found = {entry.name: entry.shape[-1] for entry in session.get_inputs()}
-    if found != expected or [entry.name for entry in session.get_outputs()] != OUTPUTS:
+    found = {entry.name: entry.shape[-1] for entry in made.get_inputs()}
+    if found != expected or [entry.name for entry in made.get_outputs()] != OUTPUTS:
         raise BundleError(f"the policy takes {found}, expected {expected} and one output, 'action'")
-    return session
-
-
-def _cast_down(values: Vector) -> NDArray[np.float32]:
-    """The largest float32 that is not above."""
-    narrow = values.astype(np.float32)
-    return np.where(narrow > values, np.nextafter(narrow, np.float32(-np.inf)), narrow)
+    return made

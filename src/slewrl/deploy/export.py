@@ -40,7 +40,7 @@ class DeployedPolicy(nn.Module):
     def forward(self, observation: Tensor, previous_action: Tensor) -> Tensor:
         """As the agent acts without exploration."""
         latent = self.net(torch.cat([observation, previous_action], -1))
-        return self.layer.execute(latent, self.limits.box(previous_action, check=False))
+        return self.layer.exported(latent, self.limits.box(previous_action, check=False))
 
 
 class _Latent(nn.Sequential):
@@ -172,13 +172,13 @@ def rebuilt(found: bundle.Bundle) -> DeployedPolicy:
 
 def compare(module: DeployedPolicy, found: bundle.Bundle, cases: int, seed: int = 0) -> float:
     """The largest difference between torch and ONNX Runtime over random observations and previous actions."""
-    from slewrl.deploy.controller import _session
+    from slewrl.deploy.controller import session
 
     rng, limits = np.random.default_rng(seed), found.limits
     observation = rng.normal(size=(cases, found.observation_size)).astype(np.float32)
     observation *= 10 ** rng.uniform(-2, 2, (cases, 1)).astype(np.float32)
     previous = rng.uniform(limits.low, limits.high, (cases, len(limits.names))).astype(np.float32)
     previous = module.limits.clamp(torch.from_numpy(previous)).numpy()
-    theirs = _session(found).run(OUTPUTS, {"observation": observation, "previous_action": previous})[0]
+    theirs = session(found).run(OUTPUTS, {"observation": observation, "previous_action": previous})[0]
     ours = module(torch.from_numpy(observation), torch.from_numpy(previous)).numpy()
     return float(np.abs(ours - theirs).max())

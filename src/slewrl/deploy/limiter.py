@@ -20,9 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
-TOWARDS = np.array([[-np.inf], [np.inf]])
-"""Inward, for the upper and for the lower edge."""
-OUTWARD = np.array([[1.0], [-1.0]])
 
 
 class HasLimits(Protocol):
@@ -70,12 +67,20 @@ class RateLimiter:
         """How many joints were held because their command was NaN."""
         self.holding = False
         """Whether every step holds, until ``release``."""
-        self._full = np.stack([self.up, -self.down])
+        self._full = np.stack([self.up, self.down])
         self._prev: Vector | None = None
+        self._inside = False
+        """Whether prev is in the range: then it stays there."""
+        # Row 0 is up, row 1 is down. Full arrays, for numpy takes thrice as long to repeat a column.
+        self._signs = np.repeat([[1.0], [-1.0]], d, axis=1)
+        self._inward = -np.inf * self._signs
         # Buffers: a step allocates nothing but its result.
-        self._rates, self._edges, self._part, self._error = (np.empty((2, d)) for _ in range(4))
+        self._rates, self._signed, self._edges, self._part, self._error, self._from = (
+            np.empty((2, d)) for _ in range(6)
+        )
         self._top, self._bottom = self._edges
-        self._outward, self._nan = np.empty((2, d), bool), np.empty(d, bool)
+        self._flags, self._nan = np.empty((2, d), bool), np.empty(d, bool)
+        self._rise, self._fall = self._part
         self._command = np.empty(d)
 
     # ------------------------------------------------------------------ before the first step
@@ -90,6 +95,7 @@ class RateLimiter:
             i = int(np.flatnonzero(~np.isfinite(pose))[0])
             raise ValueError(f"pose of {self.names[i]!r} is {pose[i]}, expected a finite number: is the encoder read?")
         self._prev = pose
+        self._inside = bool(((pose >= self.low) & (pose <= self.high)).all())
 
     @property
     def prev(self) -> Vector:
@@ -118,33 +124,52 @@ class RateLimiter:
         return out
 
     def _limit(self, command: Sequence[float] | NDArray[Any], prev: Vector, rates: Vector) -> None:
-        """Move ``prev``, in place, to the nearest of F_t; as ``boxmath.tight_edges``, into buffers."""
-        wanted, edges, part, error = self._command, self._edges, self._part, self._error
+        """Move ``prev``, in place, to the nearest of F_t."""
+        wanted = self._command
         try:
             wanted[:] = command
         except (ValueError, TypeError):
             raise ValueError(f"command has shape {np.shape(command)}, expected ({len(wanted)},)") from None
-        # TwoSum (Knuth): edges + error = prev + rates exactly. A sum that rounded outward steps back one float.
-        np.add(prev, rates, out=edges)
-        np.subtract(edges, prev, out=part)
-        np.subtract(edges, part, out=error)
-        np.subtract(prev, error, out=error)
-        np.subtract(rates, part, out=part)
-        np.add(error, part, out=error)
-        np.multiply(error, OUTWARD, out=error)
-        np.less(error, 0.0, out=self._outward)
-        np.nextafter(edges, TOWARDS, out=edges, where=self._outward)
-        # Within the range, and never on the far side of prev.
-        np.minimum(self._top, self.high, out=self._top)
-        np.maximum(self._top, prev, out=self._top)
-        np.maximum(self._bottom, self.low, out=self._bottom)
-        np.minimum(self._bottom, prev, out=self._bottom)
+        if self._inside:
+            np.minimum(wanted, self.high, out=wanted)
+            np.maximum(wanted, self.low, out=wanted)
+            # A difference that rounds to less than the rate is less: rounding keeps order. (False for NaN.)
+            np.subtract(wanted, prev, out=self._rise)
+            np.subtract(prev, wanted, out=self._fall)
+            np.less(self._part, rates, out=self._flags)
+            if np.count_nonzero(self._flags) == self._flags.size:
+                prev[:] = wanted
+                return
+        self._clip(wanted, prev, rates)
+
+    def _clip(self, wanted: Vector, prev: Vector, rates: Vector) -> None:
+        """As ``boxmath.tight_edges``, into buffers: clip to the outermost floats of F_t."""
+        signs, signed, edges, part, error = self._signs, self._signed, self._edges, self._part, self._error
         np.not_equal(wanted, wanted, out=self._nan)
-        if self._nan.any():
-            self.nans += int(np.count_nonzero(self._nan))
+        if nans := np.count_nonzero(self._nan):
+            self.nans += int(nans)
             np.copyto(wanted, prev, where=self._nan)
+        # TwoSum (Knuth): edges + error = prev +- rates exactly. A sum that rounded outward steps back one float.
+        both = self._from
+        both[:] = prev
+        np.multiply(rates, signs, out=signed)
+        np.add(both, signed, out=edges)
+        np.subtract(edges, both, out=part)
+        np.subtract(edges, part, out=error)
+        np.subtract(both, error, out=error)
+        np.subtract(signed, part, out=part)
+        np.add(error, part, out=error)
+        np.multiply(error, signs, out=error)
+        np.less(error, 0.0, out=self._flags)
+        np.nextafter(edges, self._inward, out=edges, where=self._flags)
+        if not self._inside:  # within the range, and never on the far side of prev
+            np.minimum(self._top, self.high, out=self._top)
+            np.maximum(self._top, prev, out=self._top)
+            np.maximum(self._bottom, self.low, out=self._bottom)
+            np.minimum(self._bottom, prev, out=self._bottom)
         np.maximum(wanted, self._bottom, out=wanted)
         np.minimum(wanted, self._top, out=prev)
+        self._inside = self._inside or bool(((prev >= self.low) & (prev <= self.high)).all())
 
     def _scaled(self, dt: float) -> Vector:
         """The rates of a step that took ``dt`` seconds, rounded towards 0."""
@@ -174,7 +199,7 @@ class RateLimiter:
                 raise ValueError(f"rate of {name!r} is {rate}, expected a finite number >= 0 (0 holds the joint)")
             i = self.names.index(name)
             up[i], down[i] = min(up[i], rate), min(down[i], rate)
-        self._full = np.stack([up, -down])
+        self._full = np.stack([up, down])
 
     def hold(self) -> None:
         """Stay where the last command was, from now on, whatever is asked for."""

@@ -118,6 +118,10 @@ class ActionLayer(ABC):
         """``executed`` and ``judged``, for acting; (..., d) each."""
         return Decision(*self(latent, box)[:2])
 
+    def exported(self, latent: Tensor, box: FeasibleBox) -> Tensor:
+        """``execute`` in the fewest operations, for a graph in which each costs as much as its arithmetic; (..., d)."""
+        return self.execute(latent, box)
+
     def pullback(self, latent: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, fused.Pull]:
         """``judged``, ``penalty``, and the function that takes their gradients back to the latent's."""
         leaf = latent.detach().requires_grad_()

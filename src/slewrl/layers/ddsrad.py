@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from slewrl.box import FeasibleBox
@@ -64,3 +65,12 @@ class DDSRad(DTanh):
         if self.density != "normalized" or not alike or not fused.applies(mean, box):
             return super().sample_pullback(mean, std, noise, box)
         return Draw(*fused.ddsrad_draw(mean, std, noise, box, latent_cap(mean.dtype)))
+
+    def exported(self, latent: Tensor, box: FeasibleBox) -> Tensor:
+        """u / sqrt(1 + u^2) = sin(atan(u)), which needs no cap; Theorem 2 with a clip to the range."""
+        down, up, low, high = box.working
+        radius = (torch.where(latent >= 0, high, low) - box.prev).maximum(-down).minimum(up).abs()
+        moved = box.prev + radius * latent.atan().sin().clamp(-1, 1)
+        # The range, stretched to prev where that lies outside: from there a joint may only come back.
+        moved = moved.minimum(box.prev.maximum(high)).maximum(box.prev.minimum(low))
+        return torch.where(latent.isnan(), box.prev, moved)
