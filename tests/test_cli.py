@@ -1,5 +1,6 @@
 """The command line as a person meets it."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -88,8 +89,11 @@ def test_demo_trains_checks_and_writes_a_page(slewrl, tmp_path):
     assert result.returncode == 0, result.stderr
     shown = " ".join(result.stdout.split())
     actions = 2_000 * (len(LAYERS) + 2) + 2 * 2 * (1_200 + 2 * 20 * 50 + 20 * 50)  # audit, training, evaluations
+    actions += 2 * 1_000  # the trial of the exported policy
     assert f"{actions:,} actions checked in exact arithmetic, 0 broke a limit through a hard layer" in shown
     assert (tmp_path / "demo" / "reachable.png").read_bytes().startswith(b"\x89PNG")
+    certificate = json.loads((tmp_path / "demo" / "check" / "certificate.json").read_text())
+    assert certificate["passed"] and certificate["trial"]["steps"] == 1_000
     page = (tmp_path / "demo" / "index.html").read_text()
     assert "DD-SRad" in page and "Reacher-v5" in page and len(page) < 5e6
     again = slewrl("demo", "--cases", "1000", "--steps", "1200")

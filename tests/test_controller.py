@@ -13,7 +13,8 @@ from deployed import bundled
 
 from slewrl import LAYERS, boxmath
 from slewrl.deploy.bundle import read
-from slewrl.deploy.check import Adversary, check, write_certificate
+from slewrl.deploy.check import check, write_certificate
+from slewrl.deploy.trial import Adversary
 from slewrl.play import load_policy
 
 pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')

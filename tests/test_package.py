@@ -54,7 +54,7 @@ ORDER = [
     ["train", "progress"],
     ["play"],
     ["campaign"],
-    ["report"],
+    ["report", "deploy"],
     ["demo"],
     ["cli"],
     ["__main__"],

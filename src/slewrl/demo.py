@@ -8,7 +8,7 @@ import webbrowser
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,6 +28,9 @@ from slewrl.report import page, reachable
 from slewrl.report.figures import RunResult
 from slewrl.runs import RunFolder, RunSpec, write_atomically
 from slewrl.train import EVALUATION_SEED, train
+
+if TYPE_CHECKING:
+    from slewrl.deploy.trial import Trial
 
 PAIR = ("left_hip_pitch", "left_ankle")
 PREV = (0.4, 0.45)
@@ -63,6 +66,8 @@ def run(out: Path, cases: int, steps: int) -> int:
     broken = sum(tallies[name].violations for name in LAYERS if LAYERS[name].hard)
     broken += sum(r.violations for r in results)
     checked = sum(tally.cases for tally in tallies.values()) + sum(r.actions_checked for r in results)
+    trial = _deploy(out, cases // 2, console)
+    broken, checked = broken + trial.violations, checked + trial.joint_steps
     about = _about(results, steps, _time_of(out, time.perf_counter() - begun))
     page.write_page(out / "index.html", about, [_reachable_extra(figure)])
     console.print(
@@ -241,6 +246,31 @@ def _table(tallies: dict[str, Tally], shares: dict[str, float], cases: int) -> T
         share = f"{shares[name]:.0%}" if name in shares else ""
         table.add_row(name, f"[{colour}]{tally.violations:,}[/]", worst, share)
     return table
+
+
+# ---------------------------------------------------------------------- deployment
+
+
+def _deploy(out: Path, steps: int, console: Console) -> "Trial":
+    """Export DD-SRad's policy as a robot would get it, and check that; an empty trial where ONNX is not installed."""
+    from slewrl.deploy.trial import Trial
+
+    try:
+        from slewrl.deploy.check import check, write_certificate
+        from slewrl.deploy.export import export_bundle
+    except ImportError:
+        console.print('[yellow]not exported: that needs ONNX, pip install "slewrl[onnx]"[/]')
+        return Trial()
+    bundle = out / "policy.bundle"
+    export_bundle(out / "ddsrad", bundle)
+    certificate = check(bundle, max(steps, 1), 0, lambda line: None)
+    write_certificate(certificate, out / "check")
+    trial = Trial(**{key: certificate["trial"][key] for key in Trial.__dataclass_fields__})
+    console.print(
+        f"exported [bold]{bundle}[/]: {trial.joint_steps:,} commands of its controller, through NaNs, restarts and odd "
+        f"timing, {trial.violations} outside the limits; the certificate: [bold]{out / 'check' / 'certificate.html'}[/]"
+    )
+    return trial
 
 
 # ---------------------------------------------------------------------- reachable sets

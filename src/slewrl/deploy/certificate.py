@@ -11,7 +11,8 @@ h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin-top: 
 .verdict { font-size: 1.25rem; font-weight: 600; color: var(--good); } .failed { color: var(--bad); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+td:first-child { min-width: 9rem; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 code { overflow-wrap: anywhere; font-size: .85rem; } small { opacity: .75; }
 """
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from slewrl import __version__
+from slewrl.box import FeasibleBox
 from slewrl.deploy import bundle
 from slewrl.errors import UserFacingError
 from slewrl.layers import make_layer
@@ -38,9 +39,16 @@ class DeployedPolicy(nn.Module):
         self.net, self.layer, self.limits = net, layer, limits
 
     def forward(self, observation: Tensor, previous_action: Tensor) -> Tensor:
-        """As the agent acts without exploration."""
+        """As the agent acts without exploration, in the fewest operations."""
+        return self.layer.exported(*self._latent(observation, previous_action))
+
+    def trained(self, observation: Tensor, previous_action: Tensor) -> Tensor:
+        """The same as the layer computes it in training: what ``forward`` is compared with."""
+        return self.layer.execute(*self._latent(observation, previous_action))
+
+    def _latent(self, observation: Tensor, previous_action: Tensor) -> tuple[Tensor, FeasibleBox]:
         latent = self.net(torch.cat([observation, previous_action], -1))
-        return self.layer.exported(latent, self.limits.box(previous_action, check=False))
+        return latent, self.limits.box(previous_action, check=False)
 
 
 class _Latent(nn.Sequential):
@@ -180,5 +188,5 @@ def compare(module: DeployedPolicy, found: bundle.Bundle, cases: int, seed: int 
     previous = rng.uniform(limits.low, limits.high, (cases, len(limits.names))).astype(np.float32)
     previous = module.limits.clamp(torch.from_numpy(previous)).numpy()
     theirs = session(found).run(OUTPUTS, {"observation": observation, "previous_action": previous})[0]
-    ours = module(torch.from_numpy(observation), torch.from_numpy(previous)).numpy()
+    ours = module.trained(torch.from_numpy(observation), torch.from_numpy(previous)).numpy()
     return float(np.abs(ours - theirs).max())
