@@ -14,6 +14,7 @@ from rich.table import Table
 
 from slewrl import __version__
 from slewrl.campaign.commands import CampaignCommand
+from slewrl.deploy import Format
 from slewrl.errors import UserFacingError
 from slewrl.runs import RunFolder, RunSpec
 
@@ -250,28 +251,34 @@ class Export:
 
     slewrl export runs/x --out policy.bundle
 
+    slewrl export runs/x --format c --out policy.h
+
+    slewrl export limits.yaml --format c --out limiter.h
+
     On the robot, with numpy and onnxruntime:  Controller("policy.bundle").start(pose), then .step(observation)
     """
 
-    run_folder: tyro.conf.Positional[Path]
-    """The folder of a run."""
-    out: Path = Path("policy.bundle")
-    """File to write."""
+    source: tyro.conf.Positional[Path]
+    """The folder of a run; with --format c also a limits.yaml, for the limiter alone, or a bundle."""
+    format: Format = "bundle"
+    """bundle, c (a C99 header: docs/c.md), or the policy without the limiter: onnx, torch (.pt2), torchscript (.pt)."""
+    out: Path | None = None
+    """File to write (default: policy.bundle, policy.h, limiter.h, policy.onnx, policy.pt2 or policy.pt)."""
+    prefix: str = "slewrl"
+    """Of the names in a C header, so that several can live in one program."""
     force: bool = False
     """Overwrite the file if it is there."""
 
     def run(self) -> int:
         """Export, read back, and say what is in it."""
-        from slewrl.deploy.export import export_bundle
+        from slewrl.deploy.formats import default_out, export
 
-        if self.out.exists() and not self.force:
-            raise FileExistsError(f"{self.out} exists: pass --force to replace it, or --out another name")
-        made = export_bundle(self.run_folder, self.out)
-        step, size = made.manifest["provenance"]["step"], self.out.stat().st_size / 1e6
-        Console().print(
-            f"wrote [bold]{self.out}[/] ({size:.1f} MB): the policy at step {step:,}, {made.observation_size} "
-            f"observations, {len(made.limits.names)} joints; next: [bold]slewrl check {self.out}[/]"
-        )
+        out = self.out or default_out(self.source, self.format)
+        if out.exists() and not self.force:
+            raise FileExistsError(f"{out} exists: pass --force to replace it, or --out another name")
+        about = export(self.source, out, self.format, self.prefix)
+        after = f"; next: [bold]slewrl check {out}[/]" if self.format == "bundle" else ""
+        Console().print(f"wrote [bold]{out}[/] ({out.stat().st_size / 1e6:.1f} MB): {about}{after}")
         return 0
 
 

@@ -1,1 +1,6 @@
 """From a training run to the robot: export, check, and the ten lines that run on it."""
+
+from typing import Literal
+
+Format = Literal["bundle", "c", "onnx", "torch", "torchscript"]
+"""What ``slewrl export`` writes."""

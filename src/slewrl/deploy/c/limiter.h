@@ -1,0 +1,187 @@
+/* ------------------------------------------------------------------------------------------------------ limiter
+ *
+ * What comes out lies in
+ *
+ *     F_t = [prev - down, prev + up] within [low, high]            per joint
+ *
+ * in exact arithmetic, not up to rounding; prev is the command last handed out. Bit for bit slewrl's RateLimiter.
+ * The proof (docs/guarantee.md, Theorem 1) needs IEEE doubles, rounded to nearest, added in the order written here.
+ */
+
+#if defined(__FAST_MATH__)
+#error "slewrl: -ffast-math reorders sums and ignores NaN, which voids the limit; compile this file without it"
+#endif
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0
+#error "slewrl: -ffinite-math-only ignores NaN, which voids the limit; compile this file without it"
+#endif
+#if defined(__ASSOCIATIVE_MATH__)
+#error "slewrl: -fassociative-math reorders sums, which voids the limit; compile this file without it"
+#endif
+#if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 2 || __FLT_EVAL_METHOD__ < 0)
+#error "slewrl: sums are kept in more than double, which voids the limit; on x86 compile with -msse2 -mfpmath=sse"
+#endif
+
+/* No a * b + c in one rounding. GCC does not know the pragma (and in the limiter no product meets a sum anyway). */
+#if defined(__GNUC__) && !defined(__clang__)
+#define SLEWRL_NO_CONTRACTION
+#else
+#define SLEWRL_NO_CONTRACTION _Pragma("STDC FP_CONTRACT OFF")
+#endif
+
+/* How many nominal steps' worth a late step may move; 1 never makes up for lost time. */
+#ifndef SLEWRL_LONGEST
+#define SLEWRL_LONGEST @LONGEST@
+#endif
+
+/* What the functions return. Only SLEWRL_OK and SLEWRL_FAULT come with a command in `out`. */
+enum {
+    SLEWRL_OK = 0,
+    SLEWRL_NOT_INITIALISED, /* slewrl_init comes first */
+    SLEWRL_NOT_STARTED,     /* slewrl_start comes before the first step: a change is from somewhere */
+    SLEWRL_BAD_POSE,        /* NaN or infinity: is the encoder read? */
+    SLEWRL_BAD_JOINT,       /* no such joint */
+    SLEWRL_BAD_RATE,        /* negative, NaN or infinite */
+    SLEWRL_BAD_ARITHMETIC,  /* sums are not IEEE doubles rounded to nearest: check compiler flags and FPU mode */
+    SLEWRL_FAULT            /* slewrl_control only: holding until slewrl_control_start; the command is valid */
+};
+
+/* All there is to remember. The caller owns it; nothing here allocates or has globals that are written. */
+typedef struct {
+    double prev[SLEWRL_JOINTS]; /* the command last handed out: what to start from after a restart */
+    double rise[SLEWRL_JOINTS]; /* largest change upward per nominal step, >= 0; lower than the limit if derated */
+    double fall[SLEWRL_JOINTS]; /* the same downward, <= 0 */
+    unsigned long nans;         /* how many joints were held because their command was NaN */
+    unsigned ready;             /* SLEWRL_READY once slewrl_init was here */
+    int started;
+    int holding;
+@CONTROL_STATE@} slewrl_state;
+
+#define SLEWRL_READY 0x51e37a1u /* unlikely in memory nobody has set */
+
+/* a + b - sum, exactly, for sum = a + b rounded (TwoSum, Knuth). */
+static inline double slewrl_sum_error(double a, double b, double sum)
+{
+    double part = sum - a;
+    return (a - (sum - part)) + (b - part);
+}
+
+/* Whether sums round as the proof has it: flags of the compiler can be tested above, the mode of the FPU only here. */
+static inline int slewrl_arithmetic_is_sound(void)
+{
+    volatile double one = 1.0, little = 0x1p-60; /* volatile: to be added on this machine, not by the compiler */
+    double above = one + little, below = one - little;
+    return above == 1.0 && below == 1.0 && slewrl_sum_error(one, little, above) == little &&
+           slewrl_sum_error(one, -little, below) == -little;
+}
+
+/* Not fmin and fmax: those may return either zero of -0.0 and 0.0, and this has to be the same bits everywhere. */
+static inline double slewrl_min(double a, double b) { return a < b ? a : b; }
+static inline double slewrl_max(double a, double b) { return a > b ? a : b; }
+
+/* The command nearest to `wanted` that is in F_t of joint i; NaN holds, infinities saturate. */
+static inline double slewrl_nearest(double wanted, double prev, double rise, double fall, int i)
+{
+    double top = prev + rise, bottom = prev + fall;
+    /* A sum that was rounded outward steps back one float, and so is the outermost float inside the limit. */
+    if (slewrl_sum_error(prev, rise, top) < 0.0)
+        top = nextafter(top, -HUGE_VAL);
+    if (slewrl_sum_error(prev, fall, bottom) > 0.0)
+        bottom = nextafter(bottom, HUGE_VAL);
+    /* Within the range; and from a pose outside of it, no further out than prev. */
+    top = slewrl_max(slewrl_min(top, slewrl_high[i]), prev);
+    bottom = slewrl_min(slewrl_max(bottom, slewrl_low[i]), prev);
+    if (wanted != wanted)
+        wanted = prev;
+    return slewrl_min(slewrl_max(wanted, bottom), top);
+}
+
+/* The rate of a step that was `steps` nominal ones long, rounded towards 0. */
+static inline double slewrl_scaled(double rate, double steps)
+{
+    return steps == 1.0 ? rate : nextafter(rate * steps, 0.0);
+}
+
+static inline int slewrl_advance(slewrl_state *state, const double *command, double steps, double *out)
+{
+    if (state->ready != SLEWRL_READY || !state->started)
+        return SLEWRL_NOT_STARTED;
+    for (int i = 0; i < SLEWRL_JOINTS; i++) {
+        if (!state->holding) {
+            double rise = slewrl_scaled(state->rise[i], steps), fall = slewrl_scaled(state->fall[i], steps);
+            state->nans += command[i] != command[i];
+            state->prev[i] = slewrl_nearest(command[i], state->prev[i], rise, fall, i);
+        }
+        out[i] = state->prev[i];
+    }
+    return SLEWRL_OK;
+}
+
+/* Move from the last command towards `command`, as far as F_t goes. `out` may be `command`. */
+static inline int slewrl_step(slewrl_state *state, const double *command, double *out)
+{
+    return slewrl_advance(state, command, 1.0, out);
+}
+
+@DT@
+/* Full rates for all joints again. */
+static inline int slewrl_restore(slewrl_state *state)
+{
+    if (state->ready != SLEWRL_READY)
+        return SLEWRL_NOT_INITIALISED;
+    for (int i = 0; i < SLEWRL_JOINTS; i++) {
+        state->rise[i] = slewrl_up[i];
+        state->fall[i] = -slewrl_down[i];
+    }
+    return SLEWRL_OK;
+}
+
+/* Lower the rate of one joint from now on, to `rate` per nominal step; never above its limit. 0 holds the joint. */
+static inline int slewrl_derate(slewrl_state *state, int joint, double rate)
+{
+    if (state->ready != SLEWRL_READY)
+        return SLEWRL_NOT_INITIALISED;
+    if (joint < 0 || joint >= SLEWRL_JOINTS)
+        return SLEWRL_BAD_JOINT;
+    if (!(rate >= 0.0 && rate < HUGE_VAL)) /* NaN, too */
+        return SLEWRL_BAD_RATE;
+    state->rise[joint] = slewrl_min(rate, slewrl_up[joint]);
+    state->fall[joint] = -slewrl_min(rate, slewrl_down[joint]);
+    return SLEWRL_OK;
+}
+
+/* Stay where the last command was, whatever is asked for, until slewrl_release. */
+static inline void slewrl_hold(slewrl_state *state) { state->holding = 1; }
+static inline void slewrl_release(slewrl_state *state) { state->holding = 0; }
+
+/* Once, before anything else: full rates, nothing counted, not started. */
+static inline void slewrl_init(slewrl_state *state)
+{
+    memset(state, 0, sizeof *state);
+    state->ready = SLEWRL_READY;
+    (void)slewrl_restore(state);
+}
+
+/* Begin, or begin again, from where the joints are, or from the command last handed out. A pose outside the range is
+ * taken as it is: from there a joint may only come back, within its rate. Counts, rates and a hold stay as they are. */
+static inline int slewrl_start(slewrl_state *state, const double *pose)
+{
+    if (state->ready != SLEWRL_READY)
+        return SLEWRL_NOT_INITIALISED;
+    if (!slewrl_arithmetic_is_sound())
+        return SLEWRL_BAD_ARITHMETIC;
+    for (int i = 0; i < SLEWRL_JOINTS; i++)
+        if (!(pose[i] > -HUGE_VAL && pose[i] < HUGE_VAL))
+            return SLEWRL_BAD_POSE;
+    memcpy(state->prev, pose, sizeof state->prev);
+    state->started = 1;
+    return SLEWRL_OK;
+}
+
+/* The number of a joint, to derate it by name; -1 if there is none. */
+static inline int slewrl_joint(const char *name)
+{
+    for (int i = 0; i < SLEWRL_JOINTS; i++)
+        if (strcmp(name, slewrl_names[i]) == 0)
+            return i;
+    return -1;
+}

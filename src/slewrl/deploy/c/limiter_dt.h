@@ -1,0 +1,14 @@
+/* How many nominal steps `dt` seconds are: zero, negative and NaN none, a late one no more than SLEWRL_LONGEST. */
+static inline double slewrl_nominal_steps(double dt)
+{
+    double steps = dt > 0.0 ? nextafter(dt / SLEWRL_DT, 0.0) : 0.0; /* the quotient may have been rounded up */
+    if (dt >= SLEWRL_DT)
+        steps = slewrl_max(steps, 1.0);
+    return slewrl_min(steps, SLEWRL_LONGEST);
+}
+
+/* As slewrl_step, `dt` measured seconds after the last one: a short step moves less. */
+static inline int slewrl_step_dt(slewrl_state *state, const double *command, double dt, double *out)
+{
+    return slewrl_advance(state, command, slewrl_nominal_steps(dt), out);
+}

@@ -1,0 +1,143 @@
+/* ------------------------------------------------------------------------------------------------------- policy
+ *
+ * float32 throughout, as it was trained; sums of products may differ in the last digits from ONNX Runtime's, which
+ * adds in another order. The limit does not depend on them: every command leaves through the limiter above.
+ */
+
+/* out = weight in + bias; weight has a row for each output. */
+static inline void slewrl_dense(float *out, const float *weight, const float *bias, const float *in, int rows, int columns)
+{
+    SLEWRL_NO_CONTRACTION
+    for (int i = 0; i < rows; i++) {
+        const float *row = weight + (size_t)i * (size_t)columns;
+        float sum = bias[i];
+        for (int j = 0; j < columns; j++)
+            sum += row[j] * in[j];
+        out[i] = sum;
+    }
+}
+
+static inline void slewrl_relu(float *x, int size)
+{
+    for (int i = 0; i < size; i++)
+        x[i] = x[i] < 0.0f ? 0.0f : x[i]; /* NaN stays: it is to hold the joint */
+}
+
+/* One joint of the action layer @LAYER@. Rates are half a float lower here (Theorem 2), as in training. */
+static inline float slewrl_layer(float latent, float prev, int i)
+{
+    SLEWRL_NO_CONTRACTION
+    const float up = slewrl_up_float[i], down = slewrl_down_float[i];
+    const float low = slewrl_low_float[i], high = slewrl_high_float[i];
+    const float top = fmaxf(fminf(prev + up, high), prev), bottom = fminf(fmaxf(prev - down, low), prev);
+    const float u = fminf(fmaxf(latent, -0x1p50f), 0x1p50f); /* so that its square is finite */
+    const float v = @SQUASH@;
+@PLACE@
+    if (latent != latent || command != command)
+        return prev; /* NaN holds the joint */
+    return fminf(fmaxf(command, bottom), top);
+}
+
+/* The policy itself, without state: observation and previous action to action, all in the units of training. */
+static inline void slewrl_policy(const float *observation, const float *previous_action, float *action)
+{
+    float input[SLEWRL_OBSERVATIONS + SLEWRL_JOINTS];
+@BUFFERS@
+    memcpy(input, observation, SLEWRL_OBSERVATIONS * sizeof(float));
+    memcpy(input + SLEWRL_OBSERVATIONS, previous_action, SLEWRL_JOINTS * sizeof(float));
+@FORWARD@
+    for (int i = 0; i < SLEWRL_JOINTS; i++)
+        action[i] = slewrl_layer(@LATENT@, previous_action[i], i);
+}
+
+/* -------------------------------------------------------------------------------------------- policy and limiter
+ *
+ * The rules of slewrl's Controller: NaN or infinity in the observation holds and is counted, and is a fault
+ * after SLEWRL_PATIENCE of them in a row; NaN from the network holds that joint; a start far from the policy's own
+ * pose ramps there first.
+ */
+
+#ifndef SLEWRL_PATIENCE
+#define SLEWRL_PATIENCE 5
+#endif
+
+static inline int slewrl_all_finite(const float *x, int size)
+{
+    for (int i = 0; i < size; i++)
+        if (!(x[i] > -HUGE_VALF && x[i] < HUGE_VALF))
+            return 0;
+    return 1;
+}
+
+/* Begin from the pose that was measured, or from the command last handed out; clears a fault and a hold. With `ramp`,
+ * a start more than a step away from the policy's own pose goes there first; a restart in mid-run passes 0. */
+static inline int slewrl_control_start(slewrl_state *state, const double *pose, int ramp)
+{
+    int code = slewrl_start(state, pose), away = 0;
+    if (code != SLEWRL_OK)
+        return code;
+    slewrl_release(state);
+    state->fault = 0;
+    state->bad_in_a_row = 0;
+    for (int i = 0; i < SLEWRL_JOINTS; i++)
+        away |= fabs(pose[i] - slewrl_target[i]) > slewrl_min(slewrl_up[i], slewrl_down[i]);
+    state->ramping = away && ramp;
+    return SLEWRL_OK;
+}
+
+/* What the policy wants after the last command. */
+static inline void slewrl_ask(const slewrl_state *state, const float *observation, double *wanted)
+{
+    float previous[SLEWRL_JOINTS], action[SLEWRL_JOINTS];
+    for (int i = 0; i < SLEWRL_JOINTS; i++)
+        previous[i] = (float)slewrl_min(slewrl_max(state->prev[i], slewrl_low_float[i]), slewrl_high_float[i]);
+    slewrl_policy(observation, previous, action);
+    for (int i = 0; i < SLEWRL_JOINTS; i++)
+        wanted[i] = action[i];
+}
+
+static inline void slewrl_note_bad(slewrl_state *state)
+{
+    state->bad_observations++;
+    if (!state->fault && ++state->bad_in_a_row >= SLEWRL_PATIENCE)
+        state->fault = 1;
+}
+
+/* Where to go, for an observation that may be unusable. */
+static inline void slewrl_choose(slewrl_state *state, const float *observation, double *wanted)
+{
+    memcpy(wanted, state->prev, sizeof state->prev);
+    if (!slewrl_all_finite(observation, SLEWRL_OBSERVATIONS)) {
+        slewrl_note_bad(state);
+        return;
+    }
+    if (state->fault)
+        return;
+    state->bad_in_a_row = 0;
+    if (state->ramping)
+        memcpy(wanted, slewrl_target, sizeof slewrl_target);
+    else
+        slewrl_ask(state, observation, wanted);
+}
+
+static inline int slewrl_control_advance(slewrl_state *state, const float *observation, double steps, double *out)
+{
+    double wanted[SLEWRL_JOINTS];
+    int there = 1;
+    if (state->ready != SLEWRL_READY || !state->started)
+        return SLEWRL_NOT_STARTED;
+    state->steps++;
+    slewrl_choose(state, observation, wanted);
+    (void)slewrl_advance(state, wanted, steps, out);
+    for (int i = 0; i < SLEWRL_JOINTS; i++)
+        there &= out[i] == slewrl_target[i];
+    if (there)
+        state->ramping = 0;
+    return state->fault ? SLEWRL_FAULT : SLEWRL_OK;
+}
+
+/* The next command, in the units of the limits. The observation is as in training, without the previous action. */
+static inline int slewrl_control(slewrl_state *state, const float *observation, double *out)
+{
+    return slewrl_control_advance(state, observation, 1.0, out);
+}

@@ -1,0 +1,276 @@
+"""C for a microcontroller: the limiter, and small policies, as one C99 header without dependencies.
+
+    Path("limiter.h").write_text(limiter_header(limits))
+    Path("policy.h").write_text(policy_header(bundle.read("policy.bundle")))
+
+The C itself is in ``c/``, written to be read; this file fills in the numbers. The limiter gives the same bits as
+``RateLimiter``; a policy agrees with ``Controller`` to float32 rounding. How to use it: docs/c.md.
+"""
+
+import re
+import textwrap
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slewrl import __version__, boxmath
+from slewrl.deploy.bundle import Bundle
+from slewrl.deploy.limiter import HasLimits, RateLimiter
+from slewrl.errors import UserFacingError
+
+TEMPLATES = Path(__file__).parent / "c"
+WIDTH = 116
+"""Columns of an array, at most."""
+
+SPHERICAL, TANH = "u / sqrtf(1.0f + u * u)", "tanhf(u)"
+HOLD = """\
+    /* R_eff: the way to the bound on v's side, or the rate if that is less. */
+    const float radius = fabsf(fminf(fmaxf((v >= 0.0f ? high : low) - prev, -down), up));
+    const float command = prev + radius * v;"""
+INTERVAL = """\
+    /* From the nearer edge, so that v = -1 and 1 land on the edges exactly. */
+    const float width = top - bottom;
+    const float command = v < 0.0f ? bottom + width * (0.5f + 0.5f * v) : top - width * (0.5f - 0.5f * v);"""
+RANGE = "    const float command = 0.5f * (low + high) + 0.5f * (high - low) * v;"
+LAYERS = {
+    "ddsrad": (SPHERICAL, HOLD),
+    "dtanh": (TANH, HOLD),
+    "interval_tanh": (TANH, INTERVAL),
+    "interval_srad": (SPHERICAL, INTERVAL),
+    "boxpro": (TANH, RANGE),
+}
+"""The layers there is C for: squash (latent u to v in [-1, 1]) and placement (v to a command)."""
+
+LIMITER_USAGE = (
+    "static slewrl_state state", "slewrl_init(&state)", "slewrl_start(&state, pose)",
+    "slewrl_step(&state, command, out)",
+)  # fmt: skip
+CONTROL_USAGE = (
+    "static slewrl_state state", "slewrl_init(&state)", "slewrl_control_start(&state, pose, 1)",
+    "slewrl_control(&state, observation, out)",
+)  # fmt: skip
+CONTROL_STATE = """\
+    unsigned long steps;            /* calls of slewrl_control */
+    unsigned long bad_observations; /* how many of them saw NaN or infinity */
+    unsigned bad_in_a_row;
+    int fault;   /* holding until slewrl_control_start */
+    int ramping; /* on the way to the policy's own pose */
+"""
+
+
+def limiter_header(
+    limits: HasLimits, *, dt: float | None = None, longest: float = 1.0, prefix: str = "slewrl", title: str = ""
+) -> str:
+    """The limiter alone.
+
+    Args:
+        limits: of d joints, as ``RateLimiter`` takes them.
+        dt: control period in seconds; default: the limits' own. Without one there is no ``slewrl_step_dt``.
+        longest: how many nominal steps' worth a late step may move.
+        prefix: of every name in the header, so that several can live in one program.
+        title: where the limits are from, for the first line.
+    """
+    limiter = RateLimiter(limits, dt, longest)
+    lines = _joint_lines(limiter, str(getattr(limits, "units", "")))
+    banner = _banner(title or "A rate limiter", lines, LIMITER_USAGE)
+    return _header(prefix, banner, [_limits(limiter), _limiter(limiter, "")])
+
+
+def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl") -> str:
+    """The policy of a bundle with its limiter; for the layers in ``LAYERS``."""
+    spec = bundle.manifest["provenance"]["spec"]
+    layer, bounded = spec["layer"], spec["agent_options"].get("mean_bound") == "tanh"
+    if layer not in LAYERS:
+        raise UserFacingError(
+            f"there is no C for the layer {layer!r}, only for {', '.join(LAYERS)}; "
+            "the limiter alone works with any policy (slewrl export limits.yaml --format c)"
+        )
+    limiter, net = RateLimiter(bundle.limits, longest=longest), _network(bundle)
+    lines = _joint_lines(limiter, bundle.limits.units)
+    lines += ["observation: " + ", ".join(f"{name} ({size})" for name, size in bundle.observation)]
+    title = f"{bundle.manifest['name']}, step {bundle.manifest['provenance']['step']}, layer {layer}"
+    parts = [_limits(limiter), _limiter(limiter, CONTROL_STATE), _constants(bundle), _weights(net)]
+    return _header(prefix, _banner(title, lines, CONTROL_USAGE), [*parts, _policy(net, layer, bounded, limiter)])
+
+
+# ---------------------------------------------------------------------- the network
+
+
+class Dense(NamedTuple):
+    """One layer of the MLP, float32."""
+
+    weight: NDArray[np.float32]
+    """(outputs, inputs)"""
+    bias: NDArray[np.float32]
+    """(outputs,)"""
+
+
+def _network(bundle: Bundle) -> list[Dense]:
+    """The MLP of a bundle's graph: its Gemm nodes in order, with ReLU between them."""
+    import onnx
+
+    graph = onnx.load_model_from_string(bundle.onnx).graph
+    stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    products = [i for i, node in enumerate(graph.node) if node.op_type in ("Gemm", "MatMul")]
+    net = [_dense(graph.node[i], stored) for i in products]
+    between = [graph.node[i + 1].op_type for i in products[:-1]]
+    sizes = [(dense.weight.shape[1], dense.weight.shape[0]) for dense in net]
+    d = len(bundle.limits.names)
+    chained = all(a[1] == b[0] for a, b in pairwise(sizes))
+    if not net or set(between) - {"Relu"} or not chained or sizes[0][0] != bundle.observation_size + d:
+        raise UserFacingError(f"the policy is no MLP with ReLU, expected one: products {sizes}, then {between}")
+    if sizes[-1][1] != d or not all(np.isfinite(array).all() for dense in net for array in dense):
+        raise UserFacingError(f"the policy ends in {sizes[-1][1]} outputs, expected {d}, and finite weights")
+    return net
+
+
+def _dense(node: Any, stored: dict[str, NDArray[Any]]) -> Dense:
+    attributes = {entry.name: entry for entry in node.attribute}
+    transposed = "transB" in attributes and attributes["transB"].i == 1
+    scaled = any(attributes[key].f != 1 for key in ("alpha", "beta") if key in attributes)
+    if node.op_type != "Gemm" or scaled or len(node.input) != 3 or not set(node.input[1:]) <= set(stored):
+        raise UserFacingError(f"the policy has a {node.op_type} that is no plain layer of an MLP: {node.name}")
+    weight, bias = (stored[name].astype(np.float32) for name in node.input[1:])
+    return Dense(weight if transposed else weight.T, bias)
+
+
+# ---------------------------------------------------------------------- numbers as C
+
+
+def _limits(limiter: RateLimiter) -> str:
+    """Names, limits and dt, to the last bit."""
+    names = _array("const char *const", "names", "JOINTS", [_string(name) for name in limiter.names])
+    arrays = [_array("const double", key, "JOINTS", _doubles(getattr(limiter, key))) for key in ("up", "down")]
+    arrays += [_array("const double", key, "JOINTS", _doubles(getattr(limiter, key))) for key in ("low", "high")]
+    dt = [] if limiter.dt is None else [f"#define SLEWRL_DT {limiter.dt.hex()} /* {limiter.dt!r} seconds */"]
+    count = f"#define SLEWRL_JOINTS {len(limiter.names)}"
+    note = "/* Largest rise and fall per control step, and the range; exact, as hexadecimal floats. */"
+    return "\n".join([count, *dt, "", names, note, *arrays])
+
+
+def _constants(bundle: Bundle) -> str:
+    """What the policy needs of the limits, in float32, rounded inward and guarded as in training; and its own pose."""
+    limits = bundle.limits
+    low, high = -_cast_down(-limits.low), _cast_down(limits.high)
+    up, down = (boxmath.guard(_cast_down(rate), low, high) for rate in (limits.up, limits.down))
+    floats = {"up_float": up, "down_float": down, "low_float": low, "high_float": high}
+    pose = np.clip(bundle.default_pose, limits.low, limits.high)
+    return "\n".join(
+        [
+            f"#define SLEWRL_OBSERVATIONS {bundle.observation_size}",
+            "",
+            "/* Where the policy expects to begin. */",
+            _array("const double", "target", "JOINTS", _doubles(pose)),
+            "/* The limits in float32, rounded inward. */",
+            *(_array("const float", name, "JOINTS", _floats(values)) for name, values in floats.items()),
+        ]
+    )
+
+
+def _weights(net: list[Dense]) -> str:
+    """Nine digits are enough to tell every float32 from the next."""
+    lines = ["/* The network: a row of weights for each output. */"]
+    for k, (weight, bias) in enumerate(net):
+        lines += [_array("const float", f"weight{k}", str(weight.size), _floats(weight.ravel()))]
+        lines += [_array("const float", f"bias{k}", str(bias.size), _floats(bias))]
+    return "\n".join(lines)
+
+
+def _cast_down(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    narrow: NDArray[np.float32] = boxmath.cast_down(values, values.astype(np.float32))
+    return narrow
+
+
+def _array(kind: str, name: str, size: str, values: Iterable[str]) -> str:
+    """A definition, wrapped; a number with a comment gets a line of its own."""
+    lines: list[str] = []
+    row = "   "
+    for value in values:
+        if len(row) + len(value) > WIDTH or value.endswith("*/"):
+            lines, row = ([*lines, row] if row.strip() else lines), "   "
+        row += f" {value}" if value.endswith("*/") else f" {value},"
+    length = f"SLEWRL_{size}" if not size.isdigit() else size
+    return "\n".join([f"static {kind} slewrl_{name}[{length}] = {{", *lines, row, "};"])
+
+
+def _doubles(values: NDArray[np.float64]) -> list[str]:
+    return [f"{float(value).hex()}, /* {float(value)!r} */" for value in values]
+
+
+def _floats(values: NDArray[np.float32]) -> list[str]:
+    texts = [f"{value:.9g}" for value in values]
+    return [f"{text}f" if re.search(r"[.e]", text) else f"{text}.0f" for text in texts]
+
+
+def _string(text: str) -> str:
+    """A C string: anything but plain characters as octal bytes."""
+    plain = (chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in text.encode())
+    return f'"{"".join(plain)}"'
+
+
+# ---------------------------------------------------------------------- the text around them
+
+
+def _limiter(limiter: RateLimiter, control_state: str) -> str:
+    dt = "" if limiter.dt is None else _template("limiter_dt.h")
+    fields = {"LONGEST": limiter.longest.hex(), "CONTROL_STATE": control_state, "DT": dt}
+    return _filled(_template("limiter.h"), fields)
+
+
+def _policy(net: list[Dense], layer: str, bounded: bool, limiter: RateLimiter) -> str:
+    sizes = [len(dense.bias) for dense in net]
+    outputs = [f"layer{k}" for k in range(len(net))]
+    forward = []
+    for k, (source, size) in enumerate(zip(["input", *outputs], sizes, strict=False)):
+        columns = net[k].weight.shape[1]
+        forward += [f"    slewrl_dense({outputs[k]}, slewrl_weight{k}, slewrl_bias{k}, {source}, {size}, {columns});"]
+        forward += [f"    slewrl_relu({outputs[k]}, {size});"] if k < len(net) - 1 else []
+    buffers = ", ".join(f"{name}[{size}]" for name, size in zip(outputs, sizes, strict=True))
+    last = f"{outputs[-1]}[i]"
+    squash, place = LAYERS[layer]
+    fields = {
+        "LAYER": layer, "SQUASH": squash, "PLACE": place, "BUFFERS": f"    float {buffers};",
+        "FORWARD": "\n".join(forward), "LATENT": f"tanhf({last})" if bounded else last,
+    }  # fmt: skip
+    return _filled(_template("policy.h"), fields) + ("" if limiter.dt is None else _template("policy_dt.h"))
+
+
+def _template(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _filled(template: str, fields: dict[str, str]) -> str:
+    """``@NAME@`` by its value; every one has to be known."""
+    return re.sub(r"@([A-Z_]+)@", lambda match: fields[match[1]], template)
+
+
+def _joint_lines(limiter: RateLimiter, units: str) -> list[str]:
+    period = "" if limiter.dt is None else f", every {limiter.dt:g} s"
+    return [f"{len(limiter.names)} joints{f', in {units}' if units else ''}{period}: {', '.join(limiter.names)}"]
+
+
+def _banner(title: str, lines: list[str], usage: tuple[str, ...]) -> str:
+    """The first comment. Whatever a name holds, it does not end the comment."""
+    words = [f"{title}. Written by slewrl {__version__}; do not edit.", *lines]
+    plain = [re.sub(r"[^ -~]|[\\\\?]", "_", word).replace("*/", "* /").replace("/*", "/ *") for word in words]
+    wrapped = [part for word in plain for part in textwrap.wrap(word, WIDTH, subsequent_indent="  ")]
+    return "\n".join(["/*", *(f" * {line}" for line in wrapped), " *", *(f" *     {call};" for call in usage), " */"])
+
+
+def _header(prefix: str, banner: str, parts: list[str]) -> str:
+    """Put together, under ``prefix``; the guard is the prefix's, so that one program can hold several."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", prefix):
+        raise ValueError(f"prefix is {prefix!r}, expected small letters, digits and _ such as left_arm")
+    opening = "#ifndef SLEWRL_H\n#define SLEWRL_H\n\n#include <math.h>\n#include <stddef.h>\n#include <string.h>"
+    body = "\n\n".join([opening, *(part.strip("\n") for part in parts), "#endif"])
+    return _renamed(banner, prefix) + "\n" + _renamed(body, prefix) + "\n"
+
+
+def _renamed(text: str, prefix: str) -> str:
+    """Every name under ``prefix``; what is in quotes, such as the names of joints, stays."""
+    names = {"slewrl_": f"{prefix}_", "SLEWRL_": f"{prefix.upper()}_"}
+    return re.sub(r'"(?:[^"\\\n]|\\.)*"|\b(?:slewrl|SLEWRL)_', lambda found: names.get(found[0], found[0]), text)

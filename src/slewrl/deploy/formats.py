@@ -1,0 +1,167 @@
+"""The files ``slewrl export`` writes, by format."""
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from slewrl.deploy import Format, bundle
+from slewrl.deploy.c_export import limiter_header, policy_header
+from slewrl.errors import UserFacingError
+
+if TYPE_CHECKING:
+    import torch
+
+    from slewrl.deploy.export import DeployedPolicy
+
+DEFAULT_OUT: dict[Format, str] = {
+    "bundle": "policy.bundle", "c": "policy.h", "onnx": "policy.onnx",
+    "torch": "policy.pt2", "torchscript": "policy.pt",
+}  # fmt: skip
+
+
+def default_out(source: Path, kind: Format) -> Path:
+    """Where a format goes if nobody says."""
+    return Path("limiter.h") if _is_limits(source) and kind == "c" else Path(DEFAULT_OUT[kind])
+
+
+def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl") -> str:
+    """Write ``source`` to ``out`` and say, in a few words, what it is. The file is whole or not there.
+
+    Args:
+        source: the folder of a run; for ``c`` also a limits.yaml or a bundle, for ``onnx`` also a bundle.
+        out: file to write.
+        kind: "bundle", "c", "onnx", "torch" (a torch.export program) or "torchscript".
+        prefix: of the names in a C header.
+    """
+    if kind not in get_args(Format):
+        raise ValueError(f"format is {kind!r}, expected one of {', '.join(get_args(Format))}")
+    if kind != "c" and prefix != "slewrl":
+        raise ValueError(f"--prefix is for --format c; a {kind} file has no names in it")
+    if not source.exists():
+        raise FileNotFoundError(f"there is no run, bundle or limits file {str(source)!r}")
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
+    if source.is_file() and kind not in ("c", "onnx"):
+        raise ValueError(f"--format {kind} is made from a run, and {source} is a file: name the folder of a run")
+    if _is_limits(source) and kind != "c":
+        raise ValueError(f"{source} holds limits, not a policy: a limiter is made with --format c")
+    writers: dict[Format, Callable[[Path, Path], str]] = {
+        "bundle": _bundle, "c": lambda run, aside: _c(run, aside, prefix), "onnx": _onnx, "torch": _torch,
+        "torchscript": _torchscript,
+    }  # fmt: skip
+    with _whole(out) as aside:
+        return writers[kind](source, aside)
+
+
+def _is_limits(source: Path) -> bool:
+    return source.is_file() and source.suffix in (".yaml", ".yml")
+
+
+@contextmanager
+def _whole(out: Path) -> Iterator[Path]:
+    """A name to write to, beside ``out``, which it becomes at the end."""
+    aside = out.with_name(f".{os.getpid()}.{out.name}")
+    try:
+        yield aside
+        os.replace(aside, out)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------------- one function a format
+
+
+def _bundle(run: Path, out: Path) -> str:
+    from slewrl.deploy.export import export_bundle
+
+    return _about(export_bundle(run, out))
+
+
+def _c(source: Path, out: Path, prefix: str) -> str:
+    if not _is_limits(source):
+        made = _made(source)
+        out.write_text(policy_header(made, prefix=prefix), encoding="utf-8")
+        return f"C99, {_about(made)}"
+    from slewrl.limits import RateLimits
+
+    limits = RateLimits.from_yaml(source)
+    out.write_text(limiter_header(limits, prefix=prefix, title=f"A rate limiter from {source.name}"), encoding="utf-8")
+    return f"C99, a rate limiter for {limits.dim} joints"
+
+
+def _onnx(source: Path, out: Path) -> str:
+    made = _made(source)
+    out.write_bytes(made.onnx)
+    return f"the ONNX graph alone, without the limiter: {_about(made)}"
+
+
+def _torch(run: Path, out: Path) -> str:
+    import torch
+
+    module, program = _program(run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the last layer is a view of the trained one, of which it warns in vain
+        torch.export.save(program, out)
+    _check(module, torch.export.load(out).module())
+    return "a torch.export program of the policy, without the limiter"
+
+
+def _torchscript(run: Path, out: Path) -> str:
+    import torch
+
+    module, program = _program(run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is on its way out, and says so; robots still run it
+        # Of the exported program: a trace of the module itself would take what numpy computes for constants.
+        script: Any = torch.jit.trace(program.module(), program.example_inputs[0])  # type: ignore[no-untyped-call]
+        script.save(str(out))
+        _check(module, torch.jit.load(str(out)))  # type: ignore[no-untyped-call]
+    return "a TorchScript of the policy, without the limiter"
+
+
+def _made(source: Path) -> bundle.Bundle:
+    """The bundle of a run, or the one ``source`` is."""
+    if source.is_file():
+        return bundle.read(source)
+    from slewrl.deploy.export import export_bundle
+
+    with tempfile.TemporaryDirectory() as folder:
+        return export_bundle(source, Path(folder) / "policy.bundle")
+
+
+def _about(made: bundle.Bundle) -> str:
+    step = made.manifest["provenance"]["step"]
+    return f"the policy at step {step:,}, {made.observation_size} observations, {len(made.limits.names)} joints"
+
+
+def _program(run: Path) -> tuple["DeployedPolicy", "torch.export.ExportedProgram"]:
+    """The policy of a run as it is, and exported for any batch."""
+    import torch
+
+    from slewrl.deploy.export import _sizes, deployed
+    from slewrl.play import load_policy
+
+    policy = load_policy(run)
+    module, batch = deployed(policy), torch.export.Dim("batch")
+    example = tuple(torch.zeros(2, size) for size in _sizes(policy))
+    return module, torch.export.export(module, example, dynamic_shapes=({0: batch}, {0: batch}))
+
+
+def _check(module: "DeployedPolicy", loaded: Any) -> None:
+    """Refuse a file that gives other numbers than the policy it was written from."""
+    import torch
+
+    limits, generator = module.limits, torch.Generator().manual_seed(0)
+    size = int(next(module.net.parameters()).shape[1]) - limits.dim
+    for rows in (1, 2, 100):
+        observation = 3 * torch.randn(rows, size, generator=generator)
+        share = torch.rand(rows, limits.dim, generator=generator, dtype=torch.float64)
+        low, high = torch.tensor(limits.low), torch.tensor(limits.high)
+        previous = limits.clamp(torch.lerp(low, high, share).float())
+        ours, theirs = module(observation, previous), loaded(observation, previous)
+        if not torch.allclose(ours, theirs, rtol=1e-5, atol=1e-5):
+            raise UserFacingError(f"the file gives other numbers than the policy, by {(ours - theirs).abs().max():.2g}")
