@@ -278,7 +278,7 @@ class Export:
             raise FileExistsError(f"{out} exists: pass --force to replace it, or --out another name")
         about = export(self.source, out, self.format, self.prefix)
         after = f"; next: [bold]slewrl check {out}[/]" if self.format == "bundle" else ""
-        Console().print(f"wrote [bold]{out}[/] ({out.stat().st_size / 1e6:.1f} MB): {about}{after}")
+        Console().print(f"wrote [bold]{out}[/] ({out.stat().st_size / 1e3:,.0f} kB): {about}{after}")
         return 0
 
 
