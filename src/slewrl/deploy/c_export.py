@@ -82,8 +82,7 @@ def limiter_header(
 
 def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl") -> str:
     """The policy of a bundle with its limiter; for the layers in ``LAYERS``."""
-    spec = bundle.manifest["provenance"]["spec"]
-    layer, bounded = spec["layer"], spec["agent_options"].get("mean_bound") == "tanh"
+    layer, bounded = _recipe(bundle)
     if layer not in LAYERS:
         raise UserFacingError(
             f"there is no C for the layer {layer!r}, only for {', '.join(LAYERS)}; "
@@ -100,6 +99,15 @@ def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl
 # ---------------------------------------------------------------------- the network
 
 
+def _recipe(bundle: Bundle) -> tuple[str, bool]:
+    """The layer, and whether tanh bounds the mean before it."""
+    try:
+        spec = bundle.manifest["provenance"]["spec"]
+        return str(spec["layer"]), spec["agent_options"].get("mean_bound") == "tanh"
+    except (KeyError, TypeError, AttributeError):
+        raise UserFacingError("the bundle does not say with which layer it was trained (provenance, spec)") from None
+
+
 class Dense(NamedTuple):
     """One layer of the MLP, float32."""
 
@@ -111,8 +119,10 @@ class Dense(NamedTuple):
 
 def _network(bundle: Bundle) -> list[Dense]:
     """The MLP of a bundle's graph: its Gemm nodes in order, with ReLU between them."""
-    import onnx
-
+    try:
+        import onnx
+    except ImportError as error:
+        raise UserFacingError(f'a policy in C needs ONNX ({error}): pip install "slewrl[onnx]"') from None
     graph = onnx.load_model_from_string(bundle.onnx).graph
     stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
     products = [i for i, node in enumerate(graph.node) if node.op_type in ("Gemm", "MatMul")]

@@ -172,7 +172,7 @@ static inline int slewrl_start(slewrl_state *state, const double *pose)
     for (int i = 0; i < SLEWRL_JOINTS; i++)
         if (!(pose[i] > -HUGE_VAL && pose[i] < HUGE_VAL))
             return SLEWRL_BAD_POSE;
-    memcpy(state->prev, pose, sizeof state->prev);
+    memmove(state->prev, pose, sizeof state->prev); /* pose may be state->prev itself */
     state->started = 1;
     return SLEWRL_OK;
 }
