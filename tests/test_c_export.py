@@ -180,10 +180,10 @@ def test_the_limiter_gives_the_bits_of_the_python_one(tmp_path, longest, steps):
             history[2, t], history[3, t] = copies[0].state.rise, copies[0].state.fall
         assert all(copy.state.nans == limiter.nans for copy in copies) and limiter.nans > steps / 10
         if longest == 1.0:
-            prev, action, up, fall = history
+            prev, action, up, down = history
             # From outside the range a joint may stay or come back, and that within its rate.
             low, high = np.minimum(limits.low, prev), np.maximum(limits.high, prev)
-            assert action.size > 1e6 and not boxmath.outside(action, prev, -fall, up, low, high).any()
+            assert action.size > 1e6 and not boxmath.outside(action, prev, down, up, low, high).any()
             assert ((prev < limits.low) | (prev > limits.high)).mean() > 0.01 and (action != prev).mean() > 0.1
 
 

@@ -49,7 +49,7 @@ enum {
 typedef struct {
     double prev[SLEWRL_JOINTS]; /* the command last handed out: what to start from after a restart */
     double rise[SLEWRL_JOINTS]; /* largest change upward per nominal step, >= 0; lower than the limit if derated */
-    double fall[SLEWRL_JOINTS]; /* the same downward, <= 0 */
+    double fall[SLEWRL_JOINTS]; /* the same downward, >= 0 */
     unsigned long nans;         /* how many joints were held because their command was NaN */
     unsigned ready;             /* SLEWRL_READY once slewrl_init was here */
     int started;
@@ -79,20 +79,32 @@ static inline double slewrl_min(double a, double b) { return a < b ? a : b; }
 static inline double slewrl_max(double a, double b) { return a > b ? a : b; }
 
 /* The command nearest to `wanted` that is in F_t of joint i; NaN holds, infinities saturate. */
-static inline double slewrl_nearest(double wanted, double prev, double rise, double fall, int i)
+static inline double slewrl_nearest(double wanted, double prev, double rise, double fall, int i, int inside)
 {
-    double top = prev + rise, bottom = prev + fall;
+    double top = prev + rise, bottom = prev - fall;
     /* A sum that was rounded outward steps back one float, and so is the outermost float inside the limit. */
     if (slewrl_sum_error(prev, rise, top) < 0.0)
         top = nextafter(top, -HUGE_VAL);
-    if (slewrl_sum_error(prev, fall, bottom) > 0.0)
+    if (slewrl_sum_error(prev, -fall, bottom) > 0.0)
         bottom = nextafter(bottom, HUGE_VAL);
-    /* Within the range; and from a pose outside of it, no further out than prev. */
-    top = slewrl_max(slewrl_min(top, slewrl_high[i]), prev);
-    bottom = slewrl_min(slewrl_max(bottom, slewrl_low[i]), prev);
+    if (!inside) { /* the range, but from a pose outside of it no further than prev, on the way back */
+        top = slewrl_max(slewrl_min(top, slewrl_high[i]), prev);
+        bottom = slewrl_min(slewrl_max(bottom, slewrl_low[i]), prev);
+    }
     if (wanted != wanted)
         wanted = prev;
+    else if (inside)
+        wanted = slewrl_max(slewrl_min(wanted, slewrl_high[i]), slewrl_low[i]);
     return slewrl_min(slewrl_max(wanted, bottom), top);
+}
+
+/* Whether every joint is in its range; of all at once, as in Python, so that even zeros have the same sign. */
+static inline int slewrl_is_inside(const slewrl_state *state)
+{
+    for (int i = 0; i < SLEWRL_JOINTS; i++)
+        if (!(state->prev[i] >= slewrl_low[i] && state->prev[i] <= slewrl_high[i]))
+            return 0;
+    return 1;
 }
 
 /* The rate of a step that was `steps` nominal ones long, rounded towards 0. */
@@ -103,13 +115,15 @@ static inline double slewrl_scaled(double rate, double steps)
 
 static inline int slewrl_advance(slewrl_state *state, const double *command, double steps, double *out)
 {
+    int inside;
     if (state->ready != SLEWRL_READY || !state->started)
         return SLEWRL_NOT_STARTED;
+    inside = slewrl_is_inside(state);
     for (int i = 0; i < SLEWRL_JOINTS; i++) {
         if (!state->holding) {
             double rise = slewrl_scaled(state->rise[i], steps), fall = slewrl_scaled(state->fall[i], steps);
             state->nans += command[i] != command[i];
-            state->prev[i] = slewrl_nearest(command[i], state->prev[i], rise, fall, i);
+            state->prev[i] = slewrl_nearest(command[i], state->prev[i], rise, fall, i, inside);
         }
         out[i] = state->prev[i];
     }
@@ -130,7 +144,7 @@ static inline int slewrl_restore(slewrl_state *state)
         return SLEWRL_NOT_INITIALISED;
     for (int i = 0; i < SLEWRL_JOINTS; i++) {
         state->rise[i] = slewrl_up[i];
-        state->fall[i] = -slewrl_down[i];
+        state->fall[i] = slewrl_down[i];
     }
     return SLEWRL_OK;
 }
@@ -145,7 +159,7 @@ static inline int slewrl_derate(slewrl_state *state, int joint, double rate)
     if (!(rate >= 0.0 && rate < HUGE_VAL)) /* NaN, too */
         return SLEWRL_BAD_RATE;
     state->rise[joint] = slewrl_min(rate, slewrl_up[joint]);
-    state->fall[joint] = -slewrl_min(rate, slewrl_down[joint]);
+    state->fall[joint] = slewrl_min(rate, slewrl_down[joint]);
     return SLEWRL_OK;
 }
 

@@ -5,7 +5,8 @@
  */
 
 /* out = weight in + bias; weight has a row for each output. */
-static inline void slewrl_dense(float *out, const float *weight, const float *bias, const float *in, int rows, int columns)
+static inline void slewrl_dense(float *out, const float *weight, const float *bias, const float *in, int rows,
+                                int columns)
 {
     SLEWRL_NO_CONTRACTION
     for (int i = 0; i < rows; i++) {
@@ -89,8 +90,9 @@ static inline int slewrl_control_start(slewrl_state *state, const double *pose, 
 static inline void slewrl_ask(const slewrl_state *state, const float *observation, double *wanted)
 {
     float previous[SLEWRL_JOINTS], action[SLEWRL_JOINTS];
+    /* In the range of float, beyond which C leaves the conversion undefined. */
     for (int i = 0; i < SLEWRL_JOINTS; i++)
-        previous[i] = (float)slewrl_min(slewrl_max(state->prev[i], slewrl_low_float[i]), slewrl_high_float[i]);
+        previous[i] = (float)slewrl_min(slewrl_max(state->prev[i], -0x1.fffffep127), 0x1.fffffep127);
     slewrl_policy(observation, previous, action);
     for (int i = 0; i < SLEWRL_JOINTS; i++)
         wanted[i] = action[i];
