@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from deployed import bundled
 
 from slewrl import LAYERS, RateLimits
 
@@ -15,7 +16,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 
 def test_the_readme_example_prints_what_it_says():
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     scope: dict = {}
     for line in code.splitlines():
         exec(line.split("#")[0], scope)
@@ -24,6 +25,22 @@ def test_the_readme_example_prints_what_it_says():
             expected = eval(said.group(2), {"False": False})
             assert value.tolist() == pytest.approx(expected, abs=5e-5)
     assert isinstance(scope["action"].executed, torch.Tensor)
+
+
+def test_the_readmes_loop_runs_a_robot(tmp_path, monkeypatch):
+    pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
+    bundled(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    _, code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    sent: list = []
+
+    def send(command):
+        sent.append(command)
+        scope["running"] = len(sent) < 10
+
+    scope: dict = {"measured_pose": [0.0], "observation": [1.0, 0.0, 0.0], "running": True, "send": send}
+    exec(code, scope)
+    assert len(sent) == 10 and all(command.shape == (1,) for command in sent)
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
