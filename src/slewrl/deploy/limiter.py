@@ -1,6 +1,6 @@
 """RateLimiter: the last thing before the motors, for any policy. Imports numpy and nothing else.
 
-    limiter = RateLimiter(limits)
+    limiter = RateLimiter.from_yaml("limits.yaml")
     limiter.start(measured_pose)
     command = limiter.step(wanted)          # in F_t, whatever `wanted` is
 
@@ -14,6 +14,7 @@ only state is what the robot has been told: start again from it, and the command
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,6 +83,19 @@ class RateLimiter:
         self._flags, self._nan = np.empty((2, d), bool), np.empty(d, bool)
         self._rise, self._fall = self._part
         self._command = np.empty(d)
+
+    @classmethod
+    def from_yaml(cls, path: str | Path, longest: float = 1.0) -> "RateLimiter":
+        """A limiter for the limits in a file that ``slewrl limits`` or ``RateLimits.to_yaml`` wrote, bit for bit.
+
+        Needs pyyaml besides numpy.
+        """
+        from slewrl.importers import from_yaml
+        from slewrl.reading import read_limits
+
+        said = from_yaml(path)
+        limits = read_limits(None, said["low"], said["high"], said["up"], said["down"], None)
+        return cls(limits, said["dt"], longest)
 
     # ------------------------------------------------------------------ before the first step
 
