@@ -2,13 +2,19 @@
 
 import importlib.util
 import json
+import os
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import onnx
+import pytest
 from onnx import helper, numpy_helper
 
 from slewrl import RateLimits
+from slewrl.cli import main
 from slewrl.deploy import bundle
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -21,6 +27,31 @@ def load_example(name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@contextmanager
+def working_in(folder):
+    """Be there, with the modules that are there; nothing of it stays."""
+    before = Path.cwd()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+            sys.modules.pop("leg", None)
+            gym.registry.pop("Leg-v0", None)
+
+
+def slewrl(*arguments):
+    """The command, in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["slewrl", *map(str, arguments)])
+        patch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as stop:
+            main()
+    assert not stop.value.code, arguments
 
 
 def leg_limits(dt=0.02):
