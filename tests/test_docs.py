@@ -2,11 +2,13 @@
 
 import re
 import runpy
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from leg_robot import slewrl, working_in
 
 from slewrl import LAYERS, RateLimits
 
@@ -50,6 +52,32 @@ def test_the_limits_page_is_code_that_runs(tmp_path, monkeypatch):
     (tmp_path / "joint_limits.yaml").write_text("joint_limits: {left_ankle_joint: {max_velocity: 9.0}}")
     for line in code.splitlines():
         assert isinstance(eval(line.split("#")[0], {"RateLimits": RateLimits}), RateLimits)
+
+
+def test_the_way_from_a_datasheet_to_the_robot(tmp_path, capsys):
+    """Every command and every line of Python of the page, in order, as someone who follows it would."""
+    page = (ROOT / "docs" / "datasheet_to_robot.md").read_text()
+    for name in ("leg.py", "leg.urdf"):
+        shutil.copy(ROOT / "examples" / name, tmp_path)
+    scope: dict = {}
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    with working_in(tmp_path):
+        for language, text in blocks:
+            if language == "python":
+                exec(text, scope)
+                continue
+            for line in text.splitlines():
+                command, *arguments = line.split()
+                assert command == "slewrl", line
+                slewrl(*arguments)
+    assert len(blocks) == 7 and {path.name for path in tmp_path.iterdir()} >= {"limits.yaml", "joint_limits.yaml"}
+    shown = " ".join(capsys.readouterr().out.split())
+    said = re.search(r"print\(controller.fault\)  # (.*)", page).group(1)
+    assert shown.endswith(said) and "violations 0 " in shown
+    # What the limiter's comment says: reached, held, risen by its limit.
+    limiter, pose = scope["limiter"], scope["robot"].data.qpos
+    assert scope["command"].tolist()[1] == pose[1]
+    assert scope["command"].tolist()[2] == pytest.approx(min(pose[2] + limiter.up[2], limiter.high[2]))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
