@@ -70,7 +70,7 @@ def test_the_way_from_a_datasheet_to_the_robot(tmp_path, capsys):
                 command, *arguments = line.split()
                 assert command == "slewrl", line
                 slewrl(*arguments)
-    assert len(blocks) == 7 and {path.name for path in tmp_path.iterdir()} >= {"limits.yaml", "joint_limits.yaml"}
+    assert len(blocks) == 8 and {path.name for path in tmp_path.iterdir()} >= {"limits.yaml", "joint_limits.yaml"}
     shown = " ".join(capsys.readouterr().out.split())
     said = re.search(r"print\(controller.fault\)  # (.*)", page).group(1)
     assert shown.endswith(said) and "violations 0 " in shown
