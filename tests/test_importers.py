@@ -234,9 +234,8 @@ def test_joint_limits_yaml_reads_back_never_wider(tmp_path_factory, up, down, dt
             assert speed * period <= Fraction(min(up, down))
         assert decimals or (low, high) == (Fraction(min(ends)), Fraction(max(ends)))
     back = RateLimits.from_joint_limits_yaml(path, dt=dt)
-    assert (
-        0 <= ulps(back.delta[0], min(up, down)) <= 7
-    )  # 2.5 of the speed, half of dt, one of the product, at worst doubled
+    # Lost at most: 2.5 ulps of the speed and half of one of dt, either worth two of delta's, and one to the product.
+    assert 0 <= ulps(back.delta[0], min(up, down)) <= 7
     assert limits.low[0] <= back.low[0] <= np.nextafter(limits.low[0], np.inf)
     assert np.nextafter(limits.high[0], -np.inf) <= back.high[0] <= limits.high[0]
 
