@@ -53,7 +53,6 @@ ORDER = [
     ["evaluate", "logs"],
     ["train", "progress"],
     ["play"],
-    ["deploy"],
     ["campaign"],
     ["report", "deploy"],
     ["demo"],
