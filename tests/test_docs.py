@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 
 def test_the_readme_example_prints_what_it_says():
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     scope: dict = {}
     for line in code.splitlines():
         exec(line.split("#")[0], scope)
@@ -98,6 +98,6 @@ def test_make_targets_named_in_the_pages_exist():
     makefile = (ROOT / "Makefile").read_text()
     for page in PAGES:
         for target in re.findall(r"`?make ([a-z-]+)`?", page.read_text()):
-            if target in ("and", "which", "sets"):
+            if target in ("and", "which", "sets", "its"):
                 continue
             assert f"\n{target}:" in makefile, f"{page.name}: make {target}"
