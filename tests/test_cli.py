@@ -56,6 +56,19 @@ def test_limits_from_a_urdf(slewrl, tmp_path):
     assert few.returncode == 0 and RateLimits.from_yaml(tmp_path / "few.yaml").names == ("left_ankle_joint",)
 
 
+def test_limits_for_ros2(slewrl, tmp_path):
+    result = slewrl("limits", URDF, "--dt", "0.02", "--safety", "0.9", "--format", "ros2")
+    assert result.returncode == 0, result.stderr
+    shown = " ".join(result.stdout.split())
+    assert 'joint_limits.yaml; in Python: RateLimits.from_joint_limits_yaml("joint_limits.yaml", dt=0.02)' in shown
+    back = RateLimits.from_joint_limits_yaml(tmp_path / "joint_limits.yaml", dt=0.02)
+    limits = RateLimits.from_urdf(URDF, dt=0.02, safety=0.9)
+    assert (back.delta <= limits.delta).all() and back.delta.tolist() == pytest.approx(limits.delta.tolist(), rel=1e-15)
+    without = slewrl("limits", "HalfCheetah-v5:tight", "--format", "ros2", "--out", "x.yaml")
+    assert without.returncode == 2 and "error: these limits have no dt" in without.stderr
+    assert not (tmp_path / "x.yaml").exists()
+
+
 def test_limits_of_a_preset(slewrl, tmp_path):
     result = slewrl("limits", "G1:paper", "--out", "g1.yaml")
     assert result.returncode == 0 and "kappa = 4 " in result.stdout

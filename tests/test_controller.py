@@ -86,7 +86,7 @@ def test_the_graph_alone_keeps_the_limits(made):
 # ---------------------------------------------------------------- what goes wrong
 
 
-@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+@pytest.mark.parametrize("bad", [NAN, INF, -INF, 1e300])
 def test_a_bad_observation_holds_and_many_are_a_fault(controller, bad):
     good, broken = observations(controller, 1)[0], np.full(controller.bundle.observation_size, bad)
     controller.step(good)
@@ -173,7 +173,15 @@ def test_an_hour_at_fifty_hertz_keeps_nothing(controller):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda c: c.step(np.zeros(3)), r"observation has shape \(3,\), expected \(\d+,\): observation"),
+        (
+            lambda c: c.step(np.zeros(3)),
+            r"observation \(observation: \d+\) has shape \(3,\), expected numbers",
+        ),
+        (lambda c: c.step([1.0]), r"has shape \(1,\)"),
+        (lambda c: c.step(1.0), r"has shape \(\)"),
+        (lambda c: c.step(np.zeros((1, c.bundle.observation_size))), r"has shape \(1, \d+\)"),
+        (lambda c: c.step([10**400] * c.bundle.observation_size), "expected numbers"),
+        (lambda c: c.step(np.zeros(c.bundle.observation_size), out=np.zeros(2, np.float32)), "out is float32"),
         (lambda c: c.start([0.0]), r"pose has shape \(1,\), expected \(2,\)"),
         (lambda c: c.start([NAN, 0.0]), "pose of 'joint0' is nan"),
         (lambda c: Controller(c.bundle, patience=0), "patience is 0"),
@@ -208,7 +216,7 @@ def test_an_adversary_finds_a_broken_limiter(made):
     generous.limiter._full = np.nextafter(generous.limiter._full, generous.limiter._full * INF)
     assert Adversary(generous, seed=0).run(5_000).violations > 0
     careless = Controller(made)
-    careless._read = lambda observation: None  # it never sees what it is given
+    careless._usable = lambda observation: True  # it never looks at what it is given
     assert not Adversary(careless, seed=0).run(5_000).passed
 
 

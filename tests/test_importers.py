@@ -1,11 +1,18 @@
 """Limits from files: the numbers, the rounding, and the message for each way a file can be wrong."""
 
 import math
+import subprocess
+import sys
 from fractions import Fraction
 
+import numpy as np
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slewrl import RateLimits
+from slewrl.deploy.limiter import RateLimiter
 
 URDF = """<robot name="leg">
   <link name="base"/><link name="a"/><link name="b"/><link name="c"/>
@@ -201,3 +208,100 @@ def test_a_person_may_write_limits_yaml(tmp_path):
     path.write_text("joints: {hip: {delta: '0.2', low: -1, high: 1}, ankle: {up: 0.5, down: 0.25, low: -1, high: 1}}")
     limits = RateLimits.from_yaml(path)
     assert limits.up.tolist() == [0.19999999999999998, 0.5] and limits.down[1] == 0.25  # a quoted number is a decimal
+
+
+# ---------------------------------------------------------------------- to ros2_control
+
+
+def ulps(a, b):
+    """How many floats lie from a up to b, both positive."""
+    return int(np.float64(b).view(np.int64)) - int(np.float64(a).view(np.int64))
+
+
+rates, periods = st.floats(1e-9, 1e4), st.floats(1e-5, 10.0)
+places = st.floats(-1e3, 1e3)
+
+
+@given(up=rates, down=rates, dt=periods, ends=st.tuples(places, places).filter(lambda e: abs(e[0] - e[1]) > 1e-6))
+def test_joint_limits_yaml_reads_back_never_wider(tmp_path_factory, up, down, dt, ends):
+    path = tmp_path_factory.getbasetemp() / "joint_limits.yaml"
+    limits = RateLimits(up=[up], down=[down], low=[min(ends)], high=[max(ends)], names=["hip"], dt=dt)
+    limits.to_joint_limits_yaml(path)
+    for decimals, loader in ((True, yaml.BaseLoader), (False, yaml.SafeLoader)):  # as we read it; as ROS does, doubles
+        row = yaml.load(path.read_text(), Loader=loader)["joint_limits"]["hip"]  # noqa: S506
+        speed, low, high = (Fraction(row[key]) for key in ("max_velocity", "min_position", "max_position"))
+        for period in (Fraction(dt), Fraction(repr(dt))):
+            assert speed * period <= Fraction(min(up, down))
+        assert decimals or (low, high) == (Fraction(min(ends)), Fraction(max(ends)))
+    back = RateLimits.from_joint_limits_yaml(path, dt=dt)
+    # Lost at most: 2.5 ulps of the speed and half of one of dt, either worth two of delta's, and one to the product.
+    assert 0 <= ulps(back.delta[0], min(up, down)) <= 7
+    assert limits.low[0] <= back.low[0] <= np.nextafter(limits.low[0], np.inf)
+    assert np.nextafter(limits.high[0], -np.inf) <= back.high[0] <= limits.high[0]
+
+
+def test_joint_limits_yaml_as_a_person_sees_it(tmp_path):
+    path = tmp_path / "joint_limits.yaml"
+    rates = dict(up={"hip": 0.4, "knee": 0.25}, down={"hip": 0.4, "knee": 0.5})
+    RateLimits(**rates, low=-1, high=2, dt=0.02, units="rad").to_joint_limits_yaml(path)
+    text = path.read_text()
+    assert "'knee': rise 0.25 and fall 0.5 per step differ" in text and "'hip'" not in text and "dt = 0.02 s" in text
+    rows = yaml.safe_load(text)["joint_limits"]
+    assert rows["knee"] == {
+        "has_position_limits": True,
+        "min_position": -1.0,
+        "max_position": 2.0,
+        "has_velocity_limits": True,
+        "max_velocity": pytest.approx(12.5),
+    }
+    assert all(type(row[key]) is float for row in rows.values() for key in row if not key.startswith("has"))
+
+
+def test_joint_limits_yaml_needs_a_period_and_one_set(tmp_path):
+    path = tmp_path / "joint_limits.yaml"
+    with pytest.raises(ValueError, match=r"these limits have no dt, which speeds need: RateLimits\(..., dt=0.02\)"):
+        RateLimits(0.2, [-1], [1]).to_joint_limits_yaml(path)
+    with pytest.raises(ValueError, match="vary by sample"):
+        RateLimits(np.full((2, 1), 0.2), [-1], [1], dt=0.02).to_joint_limits_yaml(path)
+    assert not path.exists()
+
+
+# ---------------------------------------------------------------------- on the robot, without torch
+
+
+def test_a_limiter_reads_the_file_bit_for_bit(tmp_path, limits_family):
+    path = tmp_path / "limits.yaml"
+    for limits in limits_family.values():
+        limits.to_yaml(path)
+        limiter = RateLimiter.from_yaml(path)
+        assert limiter.names == limits.names and limiter.dt == limits.dt
+        for key in ("up", "down", "low", "high"):
+            assert np.array_equal(getattr(limiter, key), getattr(limits, key))
+
+
+def test_a_limiter_refuses_what_limits_refuse(tmp_path):
+    path = tmp_path / "limits.yaml"
+    for text, message in (
+        ("joints: {hip: {delta: -1, low: -1, high: 1}}", "'hip' is -1.0, expected a positive"),
+        ("joints: {hip: {delta: .nan, low: -1, high: 1}}", "'hip' is nan, expected a positive"),
+        ("dt: fast\njoints: {hip: {delta: 1, low: -1, high: 1}}", "limits.yaml: dt is 'fast', expected a positive"),
+        ("dt: -1\njoints: {hip: {delta: 1, low: -1, high: 1}}", "dt is -1.0, expected a positive"),
+    ):
+        path.write_text(text)
+        for read in (RateLimiter.from_yaml, RateLimits.from_yaml):
+            with pytest.raises(ValueError, match=message):
+                read(path)
+
+
+def test_a_limiter_needs_neither_torch_nor_onnxruntime(tmp_path):
+    path = tmp_path / "limits.yaml"
+    RateLimits.preset("H1", "paper").to_yaml(path)
+    code = (
+        "import sys; sys.modules['torch'] = sys.modules['onnxruntime'] = None\n"
+        "from slewrl.deploy.limiter import RateLimiter\n"
+        f"limiter = RateLimiter.from_yaml({str(path)!r}); d = len(limiter.names)\n"
+        "limiter.start([0.0] * d)\n"
+        "print(max(limiter.step([float('inf')] * d)), limiter.dt)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["0.39999999999999997", "0.02"]  # the float within 0.4

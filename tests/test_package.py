@@ -45,9 +45,9 @@ def test_public_names():
 # Lower may not import higher.
 ORDER = [
     ["boxmath", "registry", "errors", "stats"],
-    ["box", "reading"],
+    ["box", "reading", "importers"],
     ["limits"],
-    ["importers", "presets", "theory"],
+    ["presets", "theory"],
     ["layers", "metrics", "augmented", "nets", "replay"],
     ["audit", "agents", "envs", "checkpoint", "runs"],
     ["evaluate", "logs"],

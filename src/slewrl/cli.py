@@ -5,7 +5,7 @@ import sys
 import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.box import SIMPLE_HEAD
@@ -58,21 +58,29 @@ class Limits:
     """Where to find the position bounds a joint_limits.yaml leaves out."""
     bounds: tuple[str, ...] = ()
     """Position bounds of joints that have none in the URDF: NAME=LOW,HIGH ..., e.g. wheel=-100,100."""
-    out: Path = Path("limits.yaml")
-    """File to write."""
+    format: Literal["slewrl", "ros2"] = "slewrl"
+    """slewrl, or ros2 for a joint_limits.yaml that ros2_control and MoveIt read."""
+    out: Path | None = None
+    """File to write (default: limits.yaml, or joint_limits.yaml for ros2)."""
     force: bool = False
     """Overwrite the file if it is there."""
 
     def run(self) -> int:
         """Print the table and write the file."""
         limits = self.load()
-        if self.out.exists() and not self.force:
-            raise FileExistsError(f"{self.out} exists: pass --force to replace it, or --out another name")
-        if not self.out.parent.is_dir():
-            raise FileNotFoundError(f"no folder {str(self.out.parent)!r} to write {self.out.name} to")
+        out = self.out or Path("limits.yaml" if self.format == "slewrl" else "joint_limits.yaml")
+        if out.exists() and not self.force:
+            raise FileExistsError(f"{out} exists: pass --force to replace it, or --out another name")
+        if not out.parent.is_dir():
+            raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
         print_limits(limits, self.source)
-        limits.to_yaml(self.out)
-        Console().print(f'wrote [bold]{self.out}[/]; in Python: RateLimits.from_yaml("{self.out}")')
+        if self.format == "slewrl":
+            limits.to_yaml(out)
+            again = f'from_yaml("{out}")'
+        else:
+            limits.to_joint_limits_yaml(out)
+            again = f'from_joint_limits_yaml("{out}", dt={limits.dt})'
+        Console().print(f"wrote [bold]{out}[/]; in Python: RateLimits.{again}")
         return 0
 
     def load(self) -> "RateLimits":

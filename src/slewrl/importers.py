@@ -1,23 +1,29 @@
-"""RateLimits from files: URDF, ros2_control / MoveIt joint_limits.yaml, and our own limits.yaml.
+"""Limits from files and to files: URDF, ros2_control / MoveIt joint_limits.yaml, and our own limits.yaml.
 
 delta = velocity * dt * safety is computed in exact rationals from the decimals in the file and rounded down once.
+What is read comes as the keyword arguments of ``RateLimits``, so that a robot can read its limits without torch.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
 import yaml
 
 from slewrl import boxmath
 from slewrl.boxmath import Number
-from slewrl.limits import RateLimits
+
+if TYPE_CHECKING:
+    from slewrl.limits import RateLimits
 
 MOVABLE = ("revolute", "prismatic", "continuous")
 YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 ROW_KEYS = ("delta", "up", "down", "low", "high", "group")
+Arguments = dict[str, Any]
+"""The keyword arguments of RateLimits."""
 
 
 class _Joint(NamedTuple):
@@ -38,7 +44,7 @@ def from_urdf(
     safety: Number = 1,
     joints: Iterable[str] | None = None,
     bounds: Mapping[str, tuple[Number, Number]] | None = None,
-) -> RateLimits:
+) -> Arguments:
     """See ``RateLimits.from_urdf``."""
     found = _read_urdf(path)
     wanted = list(found) if joints is None else list(joints)
@@ -85,7 +91,7 @@ def _read_urdf(path: str | Path) -> dict[str, _Joint]:
 
 def from_joint_limits_yaml(
     path: str | Path, dt: Number, safety: Number = 1, urdf: str | Path | None = None
-) -> RateLimits:
+) -> Arguments:
     """See ``RateLimits.from_joint_limits_yaml``."""
     # BaseLoader builds strings only: safe, and the decimals stay as written.
     tables = list(_joint_limits_tables(_load_yaml(path, yaml.BaseLoader)))
@@ -124,10 +130,50 @@ def _switched(row: dict[str, Any], flag: str, key: str, where: str) -> str | Non
     return None if switch in NO else row.get(key)
 
 
+ROS2_HEADER = """\
+# Joint limits for ros2_control (below ros__parameters) or MoveIt, written by slewrl; in {units} and seconds.
+# max_velocity: the largest change per control step over dt = {dt} s, rounded down so that times dt it is never above.
+"""
+
+
+def to_joint_limits_yaml(limits: "RateLimits", path: str | Path) -> None:
+    """See ``RateLimits.to_joint_limits_yaml``."""
+    _one_per_joint(limits)
+    if limits.dt is None:
+        raise ValueError(
+            "these limits have no dt, which speeds need: RateLimits(..., dt=0.02), or `dt: 0.02` in the file"
+        )
+    header = ROS2_HEADER.format(units=" ".join(limits.units.split()), dt=limits.dt)
+    rows = {}
+    for i, name in enumerate(limits.names):
+        up, down, slower = float(limits.up[i]), float(limits.down[i]), float(limits.delta[i])
+        if up != down:
+            header += (
+                f"# {name!r}: rise {up!r} and fall {down!r} per step differ; its max_velocity is the slower one's.\n"
+            )
+        rows[name] = {
+            "has_position_limits": True,
+            "min_position": float(limits.low[i]),
+            "max_position": float(limits.high[i]),
+            "has_velocity_limits": True,
+            "max_velocity": _speed_within(slower, limits.dt),
+        }
+    Path(path).write_text(header + yaml.safe_dump({"joint_limits": rows}, sort_keys=False), encoding="utf-8")
+
+
+def _speed_within(delta: float, dt: float) -> float:
+    """The largest float v with v * dt <= delta, v and dt read as their bits or as the decimals they print as."""
+    period = max(_readings(dt))
+    speed = boxmath.round_down(Fraction(delta) / period)
+    while max(_readings(speed)) * period > Fraction(delta):
+        speed = math.nextafter(speed, 0.0)
+    return speed
+
+
 # ---------------------------------------------------------------------- shared
 
 
-def _limits(found: Mapping[str, _Joint], dt: Number, safety: Number, where: str, remedy: str) -> RateLimits:
+def _limits(found: Mapping[str, _Joint], dt: Number, safety: Number, where: str, remedy: str) -> Arguments:
     period, share = _smaller(dt, "dt"), _smaller(safety, "safety")
     if period <= 0:
         raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
@@ -144,7 +190,8 @@ def _limits(found: Mapping[str, _Joint], dt: Number, safety: Number, where: str,
             raise ValueError(f"{where} {name!r} has velocity limit {joint.velocity}, expected a positive speed")
         delta[name], low[name], high[name] = speed * period * share, joint.low, joint.high
     units = sorted({joint.unit for joint in found.values()})
-    return RateLimits(delta, low, high, groups=guess_groups(found), dt=float(dt), units="/".join(units))
+    groups = guess_groups(found)
+    return dict(delta=delta, low=low, high=high, groups=groups, dt=float(dt), units="/".join(units))
 
 
 def _smaller(value: Number, label: str) -> Fraction:
@@ -153,10 +200,15 @@ def _smaller(value: Number, label: str) -> Fraction:
     The product then stays within the limit under either reading.
     """
     try:
-        bits = boxmath.exact(value)
-        return min(bits, Fraction(repr(value))) if isinstance(value, float) else bits
+        return min(_readings(value))
     except (ValueError, OverflowError, TypeError):
         raise ValueError(f"{label} is {value!r}, expected a finite number") from None
+
+
+def _readings(value: Number) -> tuple[Fraction, ...]:
+    """What a number may be taken for: a float's bits, and the decimal it prints as."""
+    bits = boxmath.exact(value)
+    return (bits, Fraction(repr(value))) if isinstance(value, float) else (bits,)
 
 
 def guess_groups(names: Iterable[str]) -> list[str]:
@@ -168,10 +220,9 @@ def guess_groups(names: Iterable[str]) -> list[str]:
 # ---------------------------------------------------------------------- limits.yaml
 
 
-def to_yaml(limits: RateLimits, path: str | Path) -> None:
+def to_yaml(limits: "RateLimits", path: str | Path) -> None:
     """See ``RateLimits.to_yaml``."""
-    if limits.up.ndim != 1 or limits.down.ndim != 1:
-        raise ValueError(f"limits of shape {limits.up.shape} vary by sample; only one set per joint can be written")
+    _one_per_joint(limits)
     joints = {}
     for i, name in enumerate(limits.names):
         up, down = float(limits.up[i]), float(limits.down[i])
@@ -188,7 +239,7 @@ def to_yaml(limits: RateLimits, path: str | Path) -> None:
     Path(path).write_text(header + text, encoding="utf-8")
 
 
-def from_yaml(path: str | Path) -> RateLimits:
+def from_yaml(path: str | Path) -> Arguments:
     """See ``RateLimits.from_yaml``."""
     data = _load_yaml(path, yaml.SafeLoader)
     joints = data.get("joints") if isinstance(data, dict) else None
@@ -198,8 +249,20 @@ def from_yaml(path: str | Path) -> RateLimits:
     for name, row in joints.items():
         for key, value in _limits_row(row, f"{path}: joint {name!r}").items():
             columns[key][name] = value
-    groups = columns.pop("group")
-    return RateLimits(**columns, groups=groups, dt=data.get("dt"), units=data.get("units", "action"))
+    groups, dt = columns.pop("group"), _seconds(data.get("dt"), path)
+    return {**columns, "groups": groups, "dt": dt, "units": data.get("units", "action")}
+
+
+def _seconds(dt: Any, path: str | Path) -> float | None:
+    try:
+        return None if dt is None else float(dt)
+    except (ValueError, TypeError):
+        raise ValueError(f"{path}: dt is {dt!r}, expected a positive control period in seconds") from None
+
+
+def _one_per_joint(limits: "RateLimits") -> None:
+    if limits.up.ndim != 1 or limits.down.ndim != 1:
+        raise ValueError(f"limits of shape {limits.up.shape} vary by sample; only one set per joint can be written")
 
 
 def _limits_row(row: Any, where: str) -> dict[str, Any]:

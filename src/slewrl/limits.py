@@ -246,7 +246,7 @@ class RateLimits:
         """
         from slewrl import importers
 
-        return importers.from_urdf(path, dt, safety, joints, bounds)
+        return cls(**importers.from_urdf(path, dt, safety, joints, bounds))
 
     @classmethod
     def from_joint_limits_yaml(
@@ -262,20 +262,31 @@ class RateLimits:
         """
         from slewrl import importers
 
-        return importers.from_joint_limits_yaml(path, dt, safety, urdf)
+        return cls(**importers.from_joint_limits_yaml(path, dt, safety, urdf))
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> "RateLimits":
         """Read what ``to_yaml`` wrote (or a person, in that format); bit-for-bit."""
         from slewrl import importers
 
-        return importers.from_yaml(path)
+        return cls(**importers.from_yaml(path))
 
     def to_yaml(self, path: str | Path) -> None:
         """Write the limits as YAML that ``from_yaml`` reads back bit-for-bit."""
         from slewrl import importers
 
         importers.to_yaml(self, path)
+
+    def to_joint_limits_yaml(self, path: str | Path) -> None:
+        """Write the limits as a ``joint_limits.yaml`` for ros2_control or MoveIt; needs ``dt``.
+
+        max_velocity = delta / dt rounded down, so that max_velocity * dt is never above delta; where rise and fall
+        differ, the slower one's (ROS has one speed per joint), which the file says. ``from_joint_limits_yaml`` reads
+        limits from it that are never wider than these, and a few ulps narrower at most.
+        """
+        from slewrl import importers
+
+        importers.to_joint_limits_yaml(self, path)
 
     @classmethod
     def preset(cls, task: str, name: str) -> "RateLimits":

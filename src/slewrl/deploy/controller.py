@@ -31,9 +31,11 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from slewrl.deploy.bundle import Bundle, BundleError, read
-from slewrl.deploy.limiter import RateLimiter, Vector
+from slewrl.deploy.limiter import RateLimiter, Vector, fill
 
-INPUTS, OUTPUTS = ["observation", "previous_action"], ["action"]
+OUTPUTS = ["action"]
+LARGEST = float(np.finfo(np.float32).max)
+"""An observation as large as this is as good as infinite."""
 
 
 class Controller:
@@ -63,7 +65,8 @@ class Controller:
         self._session = session(self.bundle)
         n, d = self.bundle.observation_size, len(self.bundle.limits.names)
         self._observation, self._previous, self._action = (np.zeros(size, np.float32) for size in (n, d, d))
-        self._finite = np.zeros(n, bool)
+        self._seen, self._size, self._finite = np.zeros(n), np.zeros(n), np.zeros(n, bool)
+        self._layout = ", ".join(f"{name}: {size}" for name, size in self.bundle.observation)
         self._binding = self._bound()
         self._target = np.clip(self.bundle.default_pose, self.bundle.limits.low, self.bundle.limits.high)
 
@@ -102,9 +105,7 @@ class Controller:
         """
         self.steps += 1
         prev = self.limiter._begun()
-        self._read(observation)
-        np.isfinite(self._observation, out=self._finite)
-        if np.count_nonzero(self._finite) < len(self._finite):
+        if not self._usable(observation):
             self._note_bad()
             wanted: Any = prev
         elif self.fault is not None:
@@ -132,14 +133,15 @@ class Controller:
             bind(name, "cpu", 0, np.float32, (1, len(array)), array.ctypes.data)
         return binding
 
-    def _read(self, observation: Sequence[float] | NDArray[Any]) -> None:
-        try:
-            self._observation[:] = observation
-        except (ValueError, TypeError):
-            raise ValueError(
-                f"observation has shape {np.shape(observation)}, expected ({len(self._observation)},): "
-                + ", ".join(f"{name} ({size})" for name, size in self.bundle.observation)
-            ) from None
+    def _usable(self, observation: Sequence[float] | NDArray[Any]) -> bool:
+        """Take the observation in; False if it holds NaN, infinity, or what float32 has no room for."""
+        fill(self._seen, observation, f"observation ({self._layout})")
+        np.abs(self._seen, out=self._size)
+        np.less(self._size, LARGEST, out=self._finite)  # False for NaN
+        if np.count_nonzero(self._finite) < len(self._finite):
+            return False
+        self._observation[:] = self._seen
+        return True
 
     def _note_bad(self) -> None:
         self.bad_observations += 1

@@ -1,6 +1,6 @@
 """RateLimiter: the last thing before the motors, for any policy. Imports numpy and nothing else.
 
-    limiter = RateLimiter(limits)
+    limiter = RateLimiter.from_yaml("limits.yaml")
     limiter.start(measured_pose)
     command = limiter.step(wanted)          # in F_t, whatever `wanted` is
 
@@ -14,6 +14,7 @@ only state is what the robot has been told: start again from it, and the command
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -83,6 +84,19 @@ class RateLimiter:
         self._rise, self._fall = self._part
         self._command = np.empty(d)
 
+    @classmethod
+    def from_yaml(cls, path: str | Path, longest: float = 1.0) -> "RateLimiter":
+        """A limiter for the limits in a file that ``slewrl limits`` or ``RateLimits.to_yaml`` wrote, bit for bit.
+
+        Needs pyyaml besides numpy.
+        """
+        from slewrl.importers import from_yaml
+        from slewrl.reading import read_limits
+
+        said = from_yaml(path)
+        limits = read_limits(None, said["low"], said["high"], said["up"], said["down"], None)
+        return cls(limits, said["dt"], longest)
+
     # ------------------------------------------------------------------ before the first step
 
     def start(self, pose: Sequence[float] | NDArray[Any]) -> None:
@@ -118,6 +132,8 @@ class RateLimiter:
         prev = self._begun()
         if out is None:
             out = np.empty_like(prev)
+        elif out.shape != prev.shape or out.dtype != np.float64:  # a narrower one would round what prev keeps
+            raise ValueError(f"out is {out.dtype} {out.shape}, expected float64 {prev.shape}")
         if not self.holding:
             self._limit(command, prev, self._full if dt is None else self._scaled(dt))
         out[:] = prev
@@ -126,10 +142,7 @@ class RateLimiter:
     def _limit(self, command: Sequence[float] | NDArray[Any], prev: Vector, rates: Vector) -> None:
         """Move ``prev``, in place, to the nearest of F_t."""
         wanted = self._command
-        try:
-            wanted[:] = command
-        except (ValueError, TypeError):
-            raise ValueError(f"command has shape {np.shape(command)}, expected ({len(wanted)},)") from None
+        fill(wanted, command, "command")
         if self._inside:
             np.minimum(wanted, self.high, out=wanted)
             np.maximum(wanted, self.low, out=wanted)
@@ -213,6 +226,23 @@ class RateLimiter:
         if self._prev is None:
             raise RuntimeError("start(pose) comes first: the limit is on the change from somewhere")
         return self._prev
+
+
+def fill(buffer: NDArray[Any], values: Sequence[float] | NDArray[Any], label: str) -> None:
+    """Copy into a buffer (n,) what has that very shape: numpy alone would repeat a single number."""
+    try:
+        if len(values) != len(buffer):
+            raise ValueError
+        buffer[:] = values
+    except (ValueError, TypeError, OverflowError):
+        raise ValueError(f"{label} has shape {_shape(values)}, expected numbers of shape {buffer.shape}") from None
+
+
+def _shape(values: Any) -> Any:
+    try:
+        return np.shape(values)
+    except ValueError:
+        return "ragged"
 
 
 def _vector(values: Sequence[float] | NDArray[Any], d: int, label: str) -> Vector:
