@@ -161,21 +161,25 @@ class Run:
         evaluated = self.evaluations["length_mean"].sum() * self.spec.evaluate_episodes + self.episodes["length"].sum()
         return round(self._trained("step") + evaluated) * len(self.joints)
 
-    @property
+    @cached_property
     def violations(self) -> int:
         """How many of them broke a limit."""
         found = self.evaluations["violations"].sum() + self.episodes["violations"].sum()
         return int(self._trained("violations") + found)
 
     def _trained(self, name: str) -> float:
-        """What the last row of train.csv says; the file grows with every thousand steps, so only its end is read."""
-        path = self.path / "train.csv"
-        row = last_row(path)
-        if name not in row:
+        """What the last row of train.csv says."""
+        if name not in self._training:
+            path = self.path / "train.csv"
             raise ValueError(f"{path} has no row with {name!r}, expected one for each 1 000 steps")
-        return float(row[name])
+        return float(self._training[name])
 
-    @property
+    @cached_property
+    def _training(self) -> dict[str, str]:
+        """The last row of train.csv: the file grows with every thousand steps, so only its end is read."""
+        return last_row(self.path / "train.csv")
+
+    @cached_property
     def rate(self) -> float:
         """Training steps per second of CPU time, all updates and evaluations in; nan if nobody took the time."""
         return float(last_row(self.path / "timing.csv").get("steps_per_cpu_second", "nan"))
