@@ -12,11 +12,13 @@ from matplotlib.figure import Figure
 from slewrl.report.data import Array, Result
 from slewrl.report.figures import Ground, canvas, legible
 from slewrl.report.methods import UNLIMITED, in_order, label
-from slewrl.report.multiples import axes_are, dashed, panels, reference
+from slewrl.report.multiples import axes_are, dashed, places, reference, title
+from slewrl.report.panel import Panel
 from slewrl.stats import iqm, iqms, performance_profile, stratified_bootstrap
 
 SAMPLES = 1000
 TAUS = np.linspace(0, 1, 51)
+TICKS = (0, 0.5, 1)
 
 Scores = dict[str, list[Array]]
 """Method -> an array of normalised scores for each task it was run on."""
@@ -64,16 +66,24 @@ def profiles(results: Sequence[Result], ground: Ground) -> Figure:
     """Results of one backbone under one set of limits: the share of runs above each score, a panel a method."""
     scores = normalised(results)
     one_each = list({r.cell.method: r for r in results}.values())
-    figure, pairs = panels(one_each, ground, 1.2, sharex=True, sharey=True)
+    figure, there = places(one_each, 1.2, left=0.5, gap=0.25)
     behind = reference(one_each)
-    for axis, result in pairs:
+    for place in there:
+        panel, result = Panel(figure, place.box, (0, 1), (0, 1.05)), place.result
+        title(panel, result, ground)
         if behind and result is not behind:
-            axis.step(TAUS, performance_profile(scores[behind.cell.method], TAUS), where="post", **dashed(ground))
-        share = performance_profile(scores[result.cell.method], TAUS)
-        axis.step(TAUS, share, where="post", color=legible(result.layer, ground), linewidth=1.6)
-        axis.fill_between(TAUS, share, step="post", color=legible(result.layer, ground), alpha=0.15, linewidth=0)
-        axis.set(xlim=(0, 1), ylim=(0, 1.05), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
-        axis.tick_params(labelsize=7.5, length=2)
+            panel.line(*profile(scores[behind.cell.method]), **dashed(ground))
+        taus, share = profile(scores[result.cell.method])
+        panel.line(taus, share, color=legible(result.layer, ground), linewidth=1.6, zorder=3)
+        panel.area(taus, 0 * share, share, legible(result.layer, ground), 0.15)
+        panel.x_axis(ground, TICKS, [f"{tick:g}" for tick in TICKS], place.last)
+        panel.y_axis(ground, TICKS, [f"{tick:g}" for tick in TICKS], place.first)
     dashes = "; dashed: DD-SRad" if behind else ""
     axes_are(figure, ground, f"score τ (0: worst run of a task, 1: best{dashes})", "share of runs above τ")
     return figure
+
+
+def profile(scores: list[Array]) -> tuple[Array, Array]:
+    """Scores and the share of runs above each: the corners of its steps."""
+    share = performance_profile(scores, TAUS)
+    return np.repeat(TAUS, 2)[1:], np.repeat(share, 2)[:-1]
