@@ -111,18 +111,19 @@ def thinned(steps: Array, returns: Array) -> tuple[Array, Array]:
 
 def axes(panel: Panel, ground: Ground, below: bool = True, left: bool = True) -> None:
     """Steps as 60k and 1.5M; few ticks, for a panel is small. ``below``, ``left``: which axis has numbers."""
-    steps = _ticks(panel.xlim, MaxNLocator(2, integer=True))
+    steps = ticks(panel.xlim, MaxNLocator(2, integer=True))
     panel.x_axis(ground, steps, [short(value) for value in steps], below)
-    returns = _ticks(panel.ylim, MaxNLocator(4))
+    returns = ticks(panel.ylim, MaxNLocator(4))
     panel.y_axis(ground, returns, [grouped(value) for value in returns], left)
 
 
 def room_for(ylim: Limits) -> float:
     """Inches at the left of a panel for the numbers of its y axis, and for what they are."""
-    return 0.27 + max(width_of(grouped(value), SMALL) for value in _ticks(ylim, MaxNLocator(4)))
+    return 0.27 + max(width_of(grouped(value), SMALL) for value in ticks(ylim, MaxNLocator(4)))
 
 
-def _ticks(ends: Limits, locator: MaxNLocator) -> list[float]:
+def ticks(ends: Limits, locator: MaxNLocator) -> list[float]:
+    """Round numbers between the ends of an axis."""
     return [float(value) for value in locator.tick_values(*ends) if ends[0] <= value <= ends[1]]
 
 

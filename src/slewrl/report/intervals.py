@@ -8,12 +8,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+from slewrl.report.curves import ticks
 from slewrl.report.data import Array, Result
-from slewrl.report.figures import Ground, canvas, legible
+from slewrl.report.figures import Ground, legible, sheet
 from slewrl.report.methods import UNLIMITED, in_order, label
 from slewrl.report.multiples import axes_are, dashed, places, reference, title
-from slewrl.report.panel import Panel
+from slewrl.report.panel import Panel, around, boxes, dashes
+from slewrl.report.words import width_of
 from slewrl.stats import iqm, iqms, performance_profile, stratified_bootstrap
 
 SAMPLES = 1000
@@ -46,18 +49,20 @@ def interquartile_means(results: Sequence[Result], ground: Ground) -> Figure:
     """Results of one backbone under one set of limits: a dot and its interval for each method."""
     scores = normalised(results)
     layers = {r.cell.method: r.layer for r in results}
-    figure = canvas(0.7 + 0.24 * len(scores))
-    axis = figure.subplots()
-    for i, (method, values) in enumerate(scores.items()):
-        value, low, high = interval(values)
+    found = {method: interval(values) for method, values in scores.items()}
+    size = 8.5
+    left = 0.15 + max(width_of(label(method), size) for method in scores)
+    figure = sheet(0.8 + 0.24 * len(scores))
+    xlim = around(np.array(list(found.values())))
+    panel = Panel(figure, boxes(figure, 1, 1, left, above=0.05, below=0.6)[0], xlim, (len(scores) - 0.5, -0.5))
+    for i, (method, (value, low, high)) in enumerate(found.items()):
         colour = legible(layers[method], ground)
-        axis.plot([low, high], [i, i], color=colour, linewidth=2.2, solid_capstyle="round")
-        axis.plot(value, i, "o", color=colour, markersize=6, markeredgecolor=ground.card)
-    axis.set_yticks(range(len(scores)), [label(method) for method in scores], fontsize=8.5)
-    axis.tick_params(axis="y", length=0, labelcolor=ground.text)
-    axis.invert_yaxis()
-    axis.spines["left"].set_visible(False)
-    axis.grid(axis="x")
+        panel.words(xlim[0], i, label(method), -0.06, ha="right", va="center", fontsize=size, color=ground.text)
+        panel.line([low, high], [i, i], color=colour, linewidth=2.2, solid_capstyle="round")
+        panel.line([value], [i], marker="o", color=colour, markersize=6, markeredgecolor=ground.card, zorder=3)
+    at = ticks(xlim, MaxNLocator(6))
+    panel.x_axis(ground, at, [f"{tick:.1f}" for tick in at])
+    panel.line(*dashes(at, *panel.ylim), color=ground.line, linewidth=0.6, zorder=0.5)
     axes_are(figure, ground, "interquartile mean (0: worst run of a task, 1: best)\nline: 95 % bootstrap interval")
     return figure
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Polygon
+from matplotlib.patches import Circle, Polygon
 from matplotlib.transforms import Bbox, BboxTransform
 
 from slewrl.report.data import Array
@@ -61,6 +61,11 @@ class Panel:
         corners = np.stack([x, y], 1)
         tint: dict[str, Any] = {"facecolor": colour, "alpha": alpha, "linewidth": 0, "zorder": 1}
         self.figure.add_artist(Polygon(corners, transform=self._transform, **tint))
+
+    def ring(self, radius: float, colour: str, width: float) -> None:
+        """Around the middle of a scale that is the same in both directions."""
+        style: dict[str, Any] = {"fill": False, "edgecolor": colour, "linewidth": width, "zorder": 0.5}
+        self.figure.add_artist(Circle((0, 0), radius, transform=self._transform, **style))
 
     def words(self, x: float, y: float, text: str, right: float = 0.0, up: float = 0.0, **style: Any) -> None:
         """At a point of this panel's scale, moved by some inches."""

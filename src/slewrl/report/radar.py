@@ -22,8 +22,6 @@ NAMED = 8
 """Joints whose names fit around the rim; more have numbers there."""
 SIZE = 6.5
 """Points, of a joint's name."""
-TURN = np.append(np.linspace(0, 2 * np.pi, 37), np.nan)
-"""Angles once around, and a gap."""
 
 
 def radars(results: Sequence[Result], ground: Ground) -> Figure:
@@ -33,8 +31,8 @@ def radars(results: Sequence[Result], ground: Ground) -> Figure:
     figure, there = places(results, 1.48, left=left, gap=0.05 if is_round(joints) else 0.3, below=foot(joints))
     behind = reference(results)
     for place in there:
-        panel = prepared(figure, place.box, joints, ground)
         title(Panel(figure, place.box, (0, 1), (0, 1)), place.result, ground)
+        panel = prepared(figure, place.box, joints, ground)
         if behind and place.result is not behind:
             polygon(panel, behind.joint_utilisation, **dashed(ground))
         filled(panel, place.result.joint_utilisation, legible(place.result.layer, ground))
@@ -74,10 +72,9 @@ def _round(figure: Figure, box: Box, names: Sequence[str], ground: Ground) -> Pa
     middle = box.left + box.width / 2, box.bottom + box.height / 2
     square = Box(middle[0] - radius, middle[1] - radius, 2 * radius, 2 * radius)
     panel = Panel(figure, square, (-1, 1), (-1, 1))
-    rings = (np.outer(RINGS[:-1], wave).ravel() for wave in (np.sin(TURN), np.cos(TURN)))
-    across, up = (np.concatenate(both) for both in zip((stems(x), stems(y)), rings, strict=True))
-    panel.line(across, up, color=ground.line, linewidth=0.6, zorder=0.5)
-    panel.line(np.sin(TURN), np.cos(TURN), color=ground.quiet, linewidth=0.8, zorder=0.6)
+    panel.line(stems(x), stems(y), color=ground.line, linewidth=0.6, zorder=0.5)
+    for ring in RINGS:
+        panel.ring(ring, ground.line if ring < 1 else ground.quiet, 0.6 if ring < 1 else 0.8)
     for name, to_x, to_y in zip(names, x, y, strict=True):
         ha = "center" if abs(to_x) < 0.1 else "left" if to_x > 0 else "right"
         va = "center" if abs(to_y) < 0.3 else "bottom" if to_y > 0 else "top"
