@@ -285,7 +285,7 @@ class Report:
     html: bool = False
     """Write the page, too: one file, to be opened anywhere."""
     pdf: bool = False
-    """Write every figure as PDF, too, for papers; takes as long again."""
+    """Write every figure as PDF, too, for papers."""
 
     def run(self) -> int:
         """Write the report and say where it is."""

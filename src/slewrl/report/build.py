@@ -22,7 +22,7 @@ def report(
         out: folder for tables/, figures/ and index.html; made if there is none.
         html: whether to write the page.
         say: called with a line now and then.
-        pdf: whether to write each figure as PDF, too: its letters take as long as all the rest.
+        pdf: whether to write each figure as PDF, too; to embed its letters takes longer than to draw it.
     """
     results = load(store_path)
     written = write_tables(results, out / "tables")

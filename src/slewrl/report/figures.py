@@ -208,9 +208,10 @@ def _small(svg: str) -> str:
 
 def _short_path(path: re.Match[str]) -> str:
     """A tenth of a point is finer than a phone's pixel."""
-    places = re.sub(r"(\.\d)\d+", r"\1", path[0][4:-1]).replace(".0 ", " ")
-    places = re.sub(r"\s*([A-Za-z])\s*", r"\1", places)
-    return f' d="{places}"'
+    places = re.sub(r"(?<=\.\d)\d+", "", path[0]).replace(" \n", "").replace(".0 ", " ")
+    for letter in "MLQCz":
+        places = places.replace(f"{letter} ", letter)
+    return places
 
 
 def _saved(draw: Callable[[Ground], Figure], ground: Ground, *formats: dict[str, Any]) -> list[bytes]:

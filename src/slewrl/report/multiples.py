@@ -1,7 +1,7 @@
 """Small multiples: a panel for each method, so that thirteen of them never cross; DD-SRad behind each, to compare."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -15,18 +15,15 @@ REFERENCE = "ddsrad"
 """The method drawn, dashed, behind every other."""
 
 
-class Place:
-    """A result and where its panel goes.
+class Place(NamedTuple):
+    """A result and where its panel goes."""
 
-    Args:
-        result: to be drawn.
-        box: where.
-        first: whether it is the first of its row, which has the numbers of the y axis.
-        last: whether it is the last of its column, which has those of the x axis.
-    """
-
-    def __init__(self, result: Result, box: Box, first: bool, last: bool) -> None:
-        self.result, self.box, self.first, self.last = result, box, first, last
+    result: Result
+    box: Box
+    first: bool
+    """Of its row: it has the numbers of the y axis."""
+    last: bool
+    """Of its column: it has those of the x axis."""
 
 
 def places(results: Sequence[Result], height: float, **room: float) -> tuple[Figure, list[Place]]:

@@ -14,7 +14,8 @@ def encode(image: NDArray[np.uint8], dpi: float) -> bytes:
     """An opaque image (rows, columns, 3 or more), of which the first three are red, green and blue."""
     height, width = image.shape[:2]
     rows = np.zeros((height, 1 + 3 * width), np.uint8)  # each row starts with its filter: 0, none
-    rows[:, 1:] = image[..., :3].reshape(height, -1)
+    for colour in range(3):
+        rows[:, 1 + colour :: 3] = image[..., colour]
     metre = round(dpi / 0.0254)
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         (
