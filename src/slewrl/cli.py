@@ -4,6 +4,7 @@ import json
 import sys
 import traceback
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -369,13 +370,16 @@ class Report:
     """Folder for tables/, figures/ and index.html (default: report/ in the campaign's folder)."""
     html: bool = False
     """Write the page, too: one file, to be opened anywhere."""
+    pdf: bool = False
+    """Write every figure as PDF, too, for papers."""
 
     def run(self) -> int:
         """Write the report and say where it is."""
         from slewrl.report.build import report
 
         console, out = Console(), self.out or self.campaign / "report"
-        written = report(self.campaign, out, self.html, lambda line: console.print(f"  {line}", highlight=False))
+        say = partial(console.print, highlight=False)
+        written = report(self.campaign, out, self.html, lambda line: say(f"  {line}"), self.pdf)
         start = out / ("index.html" if self.html else "tables/results.md")
         console.print(f"wrote {len(written)} files to [bold]{out}[/]; start with [bold]{start}[/]")
         return 0

@@ -26,13 +26,24 @@ def iqm(scores: Scores) -> float:
 
     A task with more runs weighs more. Fewer than four scores give the plain mean.
     """
-    ordered = np.sort(np.concatenate(_tasks(scores)))
-    cut = len(ordered) // 4
-    return float(ordered[cut : len(ordered) - cut].mean())
+    return float(iqms(_tasks(scores)))
+
+
+def iqms(tasks: Tasks) -> NDArray[np.float64]:
+    """`iqm` of many resamples at once: of arrays (..., runs), one a task, to (...,)."""
+    ordered = np.sort(np.concatenate(tasks, axis=-1), axis=-1)
+    n = ordered.shape[-1]
+    middle: NDArray[np.float64] = ordered[..., n // 4 : n - n // 4].mean(-1)
+    return middle
 
 
 def stratified_bootstrap(
-    scores: Scores, statistic: Callable[[Tasks], Value], samples: int = 2000, level: float = 0.95, seed: int = 0
+    scores: Scores,
+    statistic: Callable[[Tasks], Value],
+    samples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+    at_once: bool = False,
 ) -> tuple[Value, Value]:
     """Percentile interval (low, high) of a statistic: its (1 - level) / 2 and (1 + level) / 2 quantiles over resamples.
 
@@ -46,6 +57,7 @@ def stratified_bootstrap(
         samples: Number of resamples.
         level: Share of the resamples inside the interval, in (0, 1).
         seed: Of the resampling. The same seed gives the same interval.
+        at_once: Call the statistic once, with arrays (samples, runs), for (samples,) numbers: a hundred times faster.
     """
     tasks = _tasks(scores)
     if samples < 1:
@@ -54,7 +66,7 @@ def stratified_bootstrap(
         raise ValueError(f"level is {level}, expected a share in (0, 1) such as 0.95")
     rng = np.random.default_rng(seed)
     draws = [task[rng.integers(len(task), size=(samples, len(task)))] for task in tasks]
-    values = np.array([statistic(list(drawn)) for drawn in zip(*draws, strict=True)])
+    values = statistic(draws) if at_once else np.array([statistic(list(drawn)) for drawn in zip(*draws, strict=True)])
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return low, high
 

@@ -200,8 +200,9 @@ def last_row(path: Path) -> dict[str, str]:
             lines = file.read().decode().splitlines(keepends=True)
     except FileNotFoundError:
         return {}
-    whole = [line for line in lines if line.endswith("\n") and line.count(",") == header.count(",")]
-    return next(csv.DictReader([header, whole[-1]]), {}) if whole else {}
+    commas = header.count(",")
+    whole = (line for line in reversed(lines) if line.endswith("\n") and line.count(",") == commas)
+    return next(csv.DictReader([header, next(whole, "")]), {})
 
 
 def _difference(there: RunSpec, wanted: RunSpec) -> str:

@@ -12,14 +12,17 @@ from slewrl.report.tables import as_csv, latex, markdown, pipe_table, tables, ti
 Rows = Sequence[dict[str, str | float | int]]
 
 
-def report(store_path: Path, out: Path, html: bool, say: Callable[[str], None] = lambda line: None) -> list[Path]:
+def report(
+    store_path: Path, out: Path, html: bool, say: Callable[[str], None] = lambda line: None, pdf: bool = False
+) -> list[Path]:
     """Report on the campaign in ``store_path``; returns what was written.
 
     Args:
         store_path: the campaign's folder, finished or not; only finished runs are reported.
         out: folder for tables/, figures/ and index.html; made if there is none.
         html: whether to write the page.
-        say: called with a line now and then, for a figure takes up to two seconds.
+        say: called with a line now and then.
+        pdf: whether to write each figure as PDF, too; to embed its letters takes longer than to draw it.
     """
     results = load(store_path)
     written = write_tables(results, out / "tables")
@@ -27,7 +30,7 @@ def report(store_path: Path, out: Path, html: bool, say: Callable[[str], None] =
     (out / "figures").mkdir(exist_ok=True)
     drawn = []
     for plate in plates(results):
-        paths, svg = plate.save(out / "figures", html)
+        paths, svg = plate.save(out / "figures", html, pdf)
         written += paths
         drawn.append((plate, svg))
         say(plate.title)

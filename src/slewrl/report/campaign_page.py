@@ -27,6 +27,8 @@ from slewrl.report.tables import amount, contends, count, percent, plus_minus, s
 TEMPLATE = Template(Path(__file__).with_name("campaign_page.html").read_text(encoding="utf-8"))
 SCRIPT = Path(__file__).with_name("campaign_page.js").read_text(encoding="utf-8")
 FILES = {"evaluations": "eval.csv", "training": "train.csv", "episodes": "final/episodes.csv"}
+UNSAFE = re.compile(r"[^\w !$'()*+,\-./:;<=>?@\[\]{|}~]+", re.ASCII)
+"""What an address cannot hold as it is."""
 MARKS = {"holds": "holds", "does not hold": "fails", "not measured here": "open"}
 
 
@@ -113,7 +115,7 @@ def _plate(plate: Plate, svg: bytes) -> str:
 
 def _address(svg: bytes) -> str:
     """A figure as an address. Base64 would be a third longer, and there may be forty figures."""
-    return "data:image/svg+xml," + quote(svg.replace(b'"', b"'"), safe=" !$'()*+,-./:;<=>?@[]_{|}~")
+    return "data:image/svg+xml," + UNSAFE.sub(lambda found: quote(found[0]), svg.decode().replace('"', "'"))
 
 
 def escape(text: str) -> str:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from slewrl.campaign.paper import METHODS, STEPS
-from slewrl.report.data import PAPER, Array, Result, Results, Score, options, score
+from slewrl.report.data import PAPER, Array, Result, Results, Score, options
 from slewrl.report.methods import LABELS, backbone, in_order, label
 from slewrl.report.tables import count
 from slewrl.stats import stratified_bootstrap
@@ -106,17 +108,21 @@ def _compared(result: Result, metric: str, paper: Score) -> Comparison:
     statistic = _cv if metric == "return_cv" else _mean
     interval = (math.nan, math.nan)
     if len(values) > 1:
-        low, high = stratified_bootstrap([values], statistic, SAMPLES)
+        low, high = stratified_bootstrap([values], statistic, SAMPLES, at_once=True)
         interval = float(low), float(high)
     return Comparison(result, metric, paper, ours, interval)
 
 
-def _mean(tasks: Sequence[Array]) -> float:
-    return float(tasks[0].mean())
+def _mean(tasks: Sequence[Array]) -> Array:
+    """Of each resample: of (samples, seeds), (samples,)."""
+    means: Array = tasks[0].mean(-1)
+    return means
 
 
-def _cv(tasks: Sequence[Array]) -> float:
-    return score(tasks[0]).cv
+def _cv(tasks: Sequence[Array]) -> Array:
+    """As `Score.cv`, of each resample; nan where the mean is 0."""
+    means, stds = tasks[0].mean(-1), tasks[0].std(-1, ddof=1)
+    return 100 * stds / np.where(means == 0, np.nan, np.abs(means))
 
 
 def rows(comparisons: list[Comparison]) -> list[dict[str, str | float | int]]:

@@ -1,17 +1,20 @@
 """Learning curves: mean return of the evaluations during training, and one standard deviation over the seeds."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from slewrl.report.data import Array, Result
-from slewrl.report.figures import Ground, canvas, legible
+from slewrl.report.figures import Ground, legible, sheet
 from slewrl.report.methods import backbone
-from slewrl.report.multiples import axes_are, dashed, panels, reference
+from slewrl.report.multiples import axes_are, dashed, places, reference, title
+from slewrl.report.panel import SMALL, Limits, Panel, around, boxes
 from slewrl.report.tables import amount, plus_minus
+from slewrl.report.words import width_of
 
 POINTS = 40
 """Of a curve: more cannot be seen, and make the page larger."""
@@ -20,18 +23,29 @@ LIMITS = {"wide": "#1F77B4", "tight": "#D62728"}
 LIMIT_STYLES = {"wide": "-", "tight": (0, (4, 1.5))}
 
 
+class Band(NamedTuple):
+    """A curve and how far the seeds are from it: steps, mean and standard deviation (0 of one seed), each (n,)."""
+
+    steps: Array
+    mean: Array
+    std: Array
+
+
 def learning(results: Sequence[Result], ground: Ground) -> Figure:
     """Results of one task, limits and backbone: a panel a method, DD-SRad's mean dashed behind it."""
-    figure, pairs = panels(results, ground, 1.3, sharex=True, sharey=True)
+    bands = {result.cell: band_of(result) for result in results}
+    xlim, ylim = scales(list(bands.values()))
+    figure, there = places(results, 1.3, left=room_for(ylim))
     behind = reference(results)
-    for axis, result in pairs:
+    for place in there:
+        result, panel = place.result, Panel(figure, place.box, xlim, ylim)
+        title(panel, result, ground)
         if behind and result is not behind:
-            steps, returns = thinned(*behind.curve())
-            axis.plot(steps, returns.mean(0), **dashed(ground))
-        band(axis, result, legible(result.layer, ground))
+            panel.line(bands[behind.cell].steps, bands[behind.cell].mean, **dashed(ground))
+        draw(panel, bands[result.cell], legible(result.layer, ground))
         said = plus_minus(result.score, amount)
-        axis.text(0.05, 0.97, said, transform=axis.transAxes, fontsize=7.5, va="top", color=ground.text)
-        steps_axis(axis)
+        panel.words(xlim[0], ylim[1], said, 0.05, -0.02, fontsize=SMALL, va="top", color=ground.text)
+        axes(panel, ground, place.last, place.first)
     dashes = "; dashed: DD-SRad" if behind else ""
     axes_are(figure, ground, f"environment steps (number: final evaluation{dashes})", "return")
     return figure
@@ -39,39 +53,54 @@ def learning(results: Sequence[Result], ground: Ground) -> Figure:
 
 def wide_and_tight(pairs: Sequence[Mapping[str, Result]], ground: Ground) -> Figure:
     """Limits -> result of one method, for each task and backbone: what the tight limits cost."""
+    bands = [{limits: band_of(result) for limits, result in pair.items()} for pair in pairs]
+    ends = [scales(list(both.values())) for both in bands]
     columns = min(2, len(pairs))
-    rows = -(-len(pairs) // columns)
-    figure = canvas(0.6 + (1.7 if columns > 1 else 2.3) * rows)
-    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axis, pair in zip(axes, pairs, strict=False):
-        for limits, result in pair.items():
-            band(axis, result, legible(LIMITS[limits], ground), LIMIT_STYLES[limits], limits)
+    left = max(room_for(ylim) for _, ylim in ends)
+    figure = sheet(0.8 + (1.7 if columns > 1 else 2.3) * -(-len(pairs) // columns))
+    gap = left - 0.1 if columns > 1 else 0.0
+    there = boxes(figure, len(pairs), columns, left=left, gap=gap, above=0.4, below=0.35, top=0.1)
+    for box, pair, both, (xlim, ylim) in zip(there, pairs, bands, ends, strict=True):
+        panel = Panel(figure, box, xlim, ylim)
+        lines = [draw(panel, b, legible(LIMITS[name], ground), LIMIT_STYLES[name], name) for name, b in both.items()]
         cell = next(iter(pair.values())).cell
-        axis.set_title(f"{cell.task} {backbone(cell.agent)}", loc="left", fontsize=8.5)
-        steps_axis(axis)
-    for axis in axes[len(pairs) :]:
-        axis.set_axis_off()
-    named(figure, ground)
+        panel.title(f"{cell.task} {backbone(cell.agent)}", ground.text, 8.5, "normal")
+        axes(panel, ground)
+    named(figure, lines)
     axes_are(figure, ground, "environment steps", "return")
     return figure
 
 
-def named(figure: Figure, ground: Ground) -> None:
-    """A legend of what the first panel shows, above all of them."""
-    handles, labels = figure.axes[0].get_legend_handles_labels()
+def named(figure: Figure, lines: Sequence[Line2D]) -> None:
+    """A legend above all panels."""
     figure.legend(
-        handles, labels, loc="outside upper right", ncols=len(labels), frameon=False, fontsize=8.5, handlelength=2.4
+        handles=lines,
+        loc="upper right",
+        ncols=len(lines),
+        frameon=False,
+        fontsize=8.5,
+        handlelength=2.4,
+        borderaxespad=0.1,
     )
 
 
-def band(axis: Any, result: Result, colour: str, style: Any = "-", name: str | None = None) -> None:
-    """The mean as a line, one standard deviation to either side as a band."""
+def band_of(result: Result) -> Band:
+    """What is drawn of a result."""
     steps, returns = thinned(*result.curve())
-    mean = returns.mean(0)
-    axis.plot(steps, mean, color=colour, linestyle=style, linewidth=1.6, label=name, zorder=3)
-    if len(returns) > 1:
-        std = returns.std(0, ddof=1)
-        axis.fill_between(steps, mean - std, mean + std, color=colour, alpha=0.2, linewidth=0, zorder=1)
+    return Band(steps, returns.mean(0), returns.std(0, ddof=1) if len(returns) > 1 else np.zeros(len(steps)))
+
+
+def draw(panel: Panel, band: Band, colour: str, style: Any = "-", name: str = "") -> Line2D:
+    """The mean as a line, one standard deviation to either side as a band."""
+    if band.std.any():
+        panel.area(band.steps, band.mean - band.std, band.mean + band.std, colour, 0.2)
+    return panel.line(band.steps, band.mean, color=colour, linestyle=style, linewidth=1.6, label=name, zorder=3)
+
+
+def scales(bands: Sequence[Band]) -> tuple[Limits, Limits]:
+    """Ends of both axes for curves that share them."""
+    steps = around(*(band.steps for band in bands))
+    return steps, around(*(end for _, mean, std in bands for end in (mean - std, mean + std)))
 
 
 def thinned(steps: Array, returns: Array) -> tuple[Array, Array]:
@@ -80,14 +109,27 @@ def thinned(steps: Array, returns: Array) -> tuple[Array, Array]:
     return steps[kept], returns[:, kept]
 
 
-def steps_axis(axis: Any) -> None:
-    """Steps as 60k and 1.5M; few ticks, for a panel is small."""
-    axis.xaxis.set_major_locator(MaxNLocator(2, integer=True))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-    axis.yaxis.set_major_locator(MaxNLocator(4))
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}".replace(",", " ").replace("-", "−")))
-    axis.tick_params(labelsize=7.5, length=2)
-    axis.grid(axis="y")
+def axes(panel: Panel, ground: Ground, below: bool = True, left: bool = True) -> None:
+    """Steps as 60k and 1.5M; few ticks, for a panel is small. ``below``, ``left``: which axis has numbers."""
+    steps = ticks(panel.xlim, MaxNLocator(2, integer=True))
+    panel.x_axis(ground, steps, [short(value) for value in steps], below)
+    returns = ticks(panel.ylim, MaxNLocator(4))
+    panel.y_axis(ground, returns, [grouped(value) for value in returns], left)
+
+
+def room_for(ylim: Limits) -> float:
+    """Inches at the left of a panel for the numbers of its y axis, and for what they are."""
+    return 0.27 + max(width_of(grouped(value), SMALL) for value in ticks(ylim, MaxNLocator(4)))
+
+
+def ticks(ends: Limits, locator: MaxNLocator) -> list[float]:
+    """Round numbers between the ends of an axis."""
+    return [float(value) for value in locator.tick_values(*ends) if ends[0] <= value <= ends[1]]
+
+
+def grouped(value: float) -> str:
+    """A return: 12000 as 12 000, with a minus as long as a plus."""
+    return f"{value:,g}".replace(",", " ").replace("-", "−")
 
 
 def short(value: float) -> str:

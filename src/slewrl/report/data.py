@@ -129,10 +129,12 @@ class Run:
         """final/density.csv: ``from``, ``to``, and a density for each joint."""
         return read_columns(self.path / "final" / "density.csv")
 
-    @cached_property
-    def increments(self) -> Columns:
-        """final/increments.csv: some executed increments over their limits, a column for each joint."""
-        return read_columns(self.path / "final" / "increments.csv")
+    def increments(self, most: int) -> Columns:
+        """final/increments.csv: some executed increments over their limits, a column for each joint.
+
+        ``most``: rows to take, evenly from all: a figure shows few of them, and reading them is what takes time.
+        """
+        return read_columns(self.path / "final" / "increments.csv", most)
 
     @cached_property
     def joints(self) -> tuple[str, ...]:
@@ -161,21 +163,25 @@ class Run:
         evaluated = self.evaluations["length_mean"].sum() * self.spec.evaluate_episodes + self.episodes["length"].sum()
         return round(self._trained("step") + evaluated) * len(self.joints)
 
-    @property
+    @cached_property
     def violations(self) -> int:
         """How many of them broke a limit."""
         found = self.evaluations["violations"].sum() + self.episodes["violations"].sum()
         return int(self._trained("violations") + found)
 
     def _trained(self, name: str) -> float:
-        """What the last row of train.csv says; the file grows with every thousand steps, so only its end is read."""
-        path = self.path / "train.csv"
-        row = last_row(path)
-        if name not in row:
+        """What the last row of train.csv says."""
+        if name not in self._training:
+            path = self.path / "train.csv"
             raise ValueError(f"{path} has no row with {name!r}, expected one for each 1 000 steps")
-        return float(row[name])
+        return float(self._training[name])
 
-    @property
+    @cached_property
+    def _training(self) -> dict[str, str]:
+        """The last row of train.csv: the file grows with every thousand steps, so only its end is read."""
+        return last_row(self.path / "train.csv")
+
+    @cached_property
     def rate(self) -> float:
         """Training steps per second of CPU time, all updates and evaluations in; nan if nobody took the time."""
         return float(last_row(self.path / "timing.csv").get("steps_per_cpu_second", "nan"))
@@ -329,8 +335,8 @@ def load(path: Path) -> Results:
     return Results(campaign.name, campaign.about, results, len(campaign.by_key), names.shared)
 
 
-def read_columns(path: Path) -> Columns:
-    """A CSV file of numbers, by column; refuses one that was not written to its end."""
+def read_columns(path: Path, most: int | None = None) -> Columns:
+    """A CSV file of numbers, by column, or ``most`` of its rows; refuses one that was not written to its end."""
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing: a finished run has it")
     text = path.read_text(encoding="utf-8")
@@ -340,7 +346,8 @@ def read_columns(path: Path) -> Columns:
     if not body.endswith("\n"):
         raise ValueError(f"{path} ends in the middle of a row ({body.splitlines()[-1][:40]!r}): it is half-written")
     try:
-        rows = np.loadtxt(body.splitlines(), delimiter=",", ndmin=2)
+        lines = body.splitlines()
+        rows = np.loadtxt(lines[:: -(-len(lines) // most) if most else 1], delimiter=",", ndmin=2)
     except ValueError as error:
         raise ValueError(f"{path} is not a table of numbers: {error}") from error
     header = names.strip().split(",")

@@ -86,9 +86,10 @@ LIGHT = Ground("#f5f6f8", "#ffffff", "#1b1f24", "#57606a", "#d5dae0", "#1a7f4b",
 DARK = Ground("#101317", "#1a1e24", "#e4e8ee", "#9aa4b0", "#363d47", "#17693f", "#b3131f")
 
 
-PNG: dict[str, Any] = {"format": "png", "dpi": 200, "facecolor": LIGHT.card}
+PNG: dict[str, Any] = {"format": "png", "dpi": 160, "facecolor": LIGHT.card, "pil_kwargs": {"compress_level": 3}}
 PDF: dict[str, Any] = {"format": "pdf", "dpi": 300, "metadata": {"CreationDate": None}}
 SVG: dict[str, Any] = {"format": "svg", "transparent": True, "metadata": {"Date": None}}
+FORMATS = {"svg": SVG, "png": PNG, "pdf": PDF}
 
 
 def learning_curves(runs: Sequence[RunResult], ground: Ground) -> Figure:
@@ -162,16 +163,14 @@ def as_svg(draw: Callable[[Ground], Figure], ground: Ground) -> bytes:
     return _saved(draw, ground, SVG)[0]
 
 
-def for_print(draw: Callable[[Ground], Figure]) -> tuple[bytes, bytes]:
-    """Draw on white, for slides and papers: as PNG and as PDF."""
-    png, pdf = _saved(draw, LIGHT, PNG, PDF)
-    return png, pdf
+def saved(draw: Callable[[Ground], Figure], kinds: Sequence[str], palette: Iterable[str] = ()) -> dict[str, bytes]:
+    """A figure for slides (png) and papers (pdf), both on white, and for a page (svg, see ``as_two_faced_svg``).
 
-
-def for_print_and_page(draw: Callable[[Ground], Figure], palette: Iterable[str] = ()) -> tuple[bytes, bytes, bytes]:
-    """As ``for_print`` and ``as_two_faced_svg`` together: drawing takes longer than saving."""
-    svg, png, pdf = _saved(draw, LIGHT, SVG, PNG, PDF)
-    return png, pdf, _two_faced(svg, palette)
+    Drawn once for all the kinds that were asked for, in this order whatever theirs, so that the bytes are the same.
+    """
+    wanted = [kind for kind in FORMATS if kind in kinds]
+    files = dict(zip(wanted, _saved(draw, LIGHT, *(FORMATS[kind] for kind in wanted)), strict=True))
+    return {kind: _two_faced(data, palette) if kind == "svg" else data for kind, data in files.items()}
 
 
 def as_two_faced_svg(draw: Callable[[Ground], Figure], palette: Iterable[str] = ()) -> bytes:
@@ -202,9 +201,16 @@ def _small(svg: str) -> str:
     """Half as many bytes for the same picture: a page with forty figures must stay a page."""
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r'<path d="[^"]*" style="fill: none"/>', "", svg)  # the ground of an axis, which has no colour
-    # A tenth of a point is finer than a phone's pixel.
-    svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d)\d+", r"\1", path[0]), svg)
+    svg = re.sub(r' d="[^"]*"', _short_path, svg)
     return re.sub(r"\s+", " ", svg).replace("> <", "><")
+
+
+def _short_path(path: re.Match[str]) -> str:
+    """A tenth of a point is finer than a phone's pixel."""
+    places = re.sub(r"(?<=\.\d)\d+", "", path[0]).replace(" \n", "").replace(".0 ", " ")
+    for letter in "MLQCz":
+        places = places.replace(f"{letter} ", letter)
+    return places
 
 
 def _saved(draw: Callable[[Ground], Figure], ground: Ground, *formats: dict[str, Any]) -> list[bytes]:
@@ -213,14 +219,21 @@ def _saved(draw: Callable[[Ground], Figure], ground: Ground, *formats: dict[str,
     lines = {"axes.edgecolor": ground.line, "grid.color": ground.line, "grid.linewidth": 0.6, "axes.axisbelow": True}
     spines = {"axes.spines.top": False, "axes.spines.right": False}
     fixed = {"svg.hashsalt": "slewrl", "svg.fonttype": "path", "pdf.fonttype": 42}  # 42: letters journals accept
+    fixed |= {"text.hinting": "none"}  # made for screens of 1990, and slow
     style: Any = {"text.color": ground.text, "axes.facecolor": "none", **quiet, **lines, **spines, **fixed}
-    files = [io.BytesIO() for _ in formats]
     with matplotlib.rc_context(style):
         figure = draw(ground)
-        for file, options in zip(files, formats, strict=True):
-            figure.savefig(file, **options)
+        found = []
+        for options in formats:
+            found.append(_file(figure, options))
             figure.set_layout_engine(None)  # laid out once: where things are does not depend on the format
-    return [file.getvalue() for file in files]
+    return found
+
+
+def _file(figure: Figure, options: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, **options)
+    return file.getvalue()
 
 
 @cache
@@ -248,6 +261,11 @@ def _luminance(colour: NDArray[np.float64]) -> float:
 def canvas(height: float) -> Figure:
     """An empty figure of the common width; ``height`` in inches."""
     return Figure(figsize=(WIDTH, height), layout="constrained")
+
+
+def sheet(height: float) -> Figure:
+    """As `canvas`, for those who know where everything goes: laying out takes as long as drawing."""
+    return Figure(figsize=(WIDTH, height))
 
 
 def _styles(runs: Sequence[RunResult], ground: Ground) -> list[dict[str, Any]]:

@@ -8,15 +8,20 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+from slewrl.report.curves import ticks
 from slewrl.report.data import Array, Result
-from slewrl.report.figures import Ground, canvas, legible
+from slewrl.report.figures import Ground, legible, sheet
 from slewrl.report.methods import UNLIMITED, in_order, label
-from slewrl.report.multiples import axes_are, dashed, panels, reference
-from slewrl.stats import iqm, performance_profile, stratified_bootstrap
+from slewrl.report.multiples import axes_are, dashed, places, reference, title
+from slewrl.report.panel import Panel, around, boxes, dashes
+from slewrl.report.words import width_of
+from slewrl.stats import iqm, iqms, performance_profile, stratified_bootstrap
 
 SAMPLES = 1000
 TAUS = np.linspace(0, 1, 51)
+TICKS = (0, 0.5, 1)
 
 Scores = dict[str, list[Array]]
 """Method -> an array of normalised scores for each task it was run on."""
@@ -36,7 +41,7 @@ def normalised(results: Sequence[Result]) -> Scores:
 
 def interval(scores: list[Array]) -> tuple[float, float, float]:
     """Interquartile mean, and its 95 % bootstrap interval over the seeds: value, low, high."""
-    low, high = stratified_bootstrap(scores, iqm, SAMPLES)
+    low, high = stratified_bootstrap(scores, iqms, SAMPLES, at_once=True)
     return iqm(scores), float(low), float(high)
 
 
@@ -44,18 +49,20 @@ def interquartile_means(results: Sequence[Result], ground: Ground) -> Figure:
     """Results of one backbone under one set of limits: a dot and its interval for each method."""
     scores = normalised(results)
     layers = {r.cell.method: r.layer for r in results}
-    figure = canvas(0.7 + 0.24 * len(scores))
-    axis = figure.subplots()
-    for i, (method, values) in enumerate(scores.items()):
-        value, low, high = interval(values)
+    found = {method: interval(values) for method, values in scores.items()}
+    size = 8.5
+    left = 0.15 + max(width_of(label(method), size) for method in scores)
+    figure = sheet(0.8 + 0.24 * len(scores))
+    xlim = around(np.array(list(found.values())))
+    panel = Panel(figure, boxes(figure, 1, 1, left, above=0.05, below=0.6)[0], xlim, (len(scores) - 0.5, -0.5))
+    for i, (method, (value, low, high)) in enumerate(found.items()):
         colour = legible(layers[method], ground)
-        axis.plot([low, high], [i, i], color=colour, linewidth=2.2, solid_capstyle="round")
-        axis.plot(value, i, "o", color=colour, markersize=6, markeredgecolor=ground.card)
-    axis.set_yticks(range(len(scores)), [label(method) for method in scores], fontsize=8.5)
-    axis.tick_params(axis="y", length=0, labelcolor=ground.text)
-    axis.invert_yaxis()
-    axis.spines["left"].set_visible(False)
-    axis.grid(axis="x")
+        panel.words(xlim[0], i, label(method), -0.06, ha="right", va="center", fontsize=size, color=ground.text)
+        panel.line([low, high], [i, i], color=colour, linewidth=2.2, solid_capstyle="round")
+        panel.line([value], [i], marker="o", color=colour, markersize=6, markeredgecolor=ground.card, zorder=3)
+    at = ticks(xlim, MaxNLocator(6))
+    panel.x_axis(ground, at, [f"{tick:.1f}" for tick in at])
+    panel.line(*dashes(at, *panel.ylim), color=ground.line, linewidth=0.6, zorder=0.5)
     axes_are(figure, ground, "interquartile mean (0: worst run of a task, 1: best)\nline: 95 % bootstrap interval")
     return figure
 
@@ -64,16 +71,24 @@ def profiles(results: Sequence[Result], ground: Ground) -> Figure:
     """Results of one backbone under one set of limits: the share of runs above each score, a panel a method."""
     scores = normalised(results)
     one_each = list({r.cell.method: r for r in results}.values())
-    figure, pairs = panels(one_each, ground, 1.2, sharex=True, sharey=True)
+    figure, there = places(one_each, 1.2, left=0.5, gap=0.25)
     behind = reference(one_each)
-    for axis, result in pairs:
+    for place in there:
+        panel, result = Panel(figure, place.box, (0, 1), (0, 1.05)), place.result
+        title(panel, result, ground)
         if behind and result is not behind:
-            axis.step(TAUS, performance_profile(scores[behind.cell.method], TAUS), where="post", **dashed(ground))
-        share = performance_profile(scores[result.cell.method], TAUS)
-        axis.step(TAUS, share, where="post", color=legible(result.layer, ground), linewidth=1.6)
-        axis.fill_between(TAUS, share, step="post", color=legible(result.layer, ground), alpha=0.15, linewidth=0)
-        axis.set(xlim=(0, 1), ylim=(0, 1.05), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
-        axis.tick_params(labelsize=7.5, length=2)
+            panel.line(*profile(scores[behind.cell.method]), **dashed(ground))
+        taus, share = profile(scores[result.cell.method])
+        panel.line(taus, share, color=legible(result.layer, ground), linewidth=1.6, zorder=3)
+        panel.area(taus, 0 * share, share, legible(result.layer, ground), 0.15)
+        panel.x_axis(ground, TICKS, [f"{tick:g}" for tick in TICKS], place.last)
+        panel.y_axis(ground, TICKS, [f"{tick:g}" for tick in TICKS], place.first)
     dashes = "; dashed: DD-SRad" if behind else ""
     axes_are(figure, ground, f"score τ (0: worst run of a task, 1: best{dashes})", "share of runs above τ")
     return figure
+
+
+def profile(scores: list[Array]) -> tuple[Array, Array]:
+    """Scores and the share of runs above each: the corners of its steps."""
+    share = performance_profile(scores, TAUS)
+    return np.repeat(TAUS, 2)[1:], np.repeat(share, 2)[:-1]

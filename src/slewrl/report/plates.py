@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from slewrl.report import curves, density, intervals, radar, scatter, sensitivity
 from slewrl.report.data import Result, Results
-from slewrl.report.figures import Ground, as_two_faced_svg, for_print, for_print_and_page
+from slewrl.report.figures import Ground, as_two_faced_svg, saved
 from slewrl.report.methods import backbone, in_order, label
 from slewrl.report.multiples import REFERENCE
 from slewrl.report.tables import amount, contends, count, plus_minus, share
@@ -33,14 +33,14 @@ class Plate:
         """For a page: light and dark in one."""
         return as_two_faced_svg(self.draw, PALETTE)
 
-    def save(self, folder: Path, html: bool = False) -> tuple[list[Path], bytes]:
-        """For slides and papers, and if asked for a page: the files, and the SVG. Drawn once for all of them."""
-        *prints, svg = for_print_and_page(self.draw, PALETTE) if html else (*for_print(self.draw), b"")
+    def save(self, folder: Path, html: bool = False, pdf: bool = False) -> tuple[list[Path], bytes]:
+        """For slides, and if asked for papers and for a page: the files, and the SVG. Drawn once for all of them."""
+        files = saved(self.draw, ["png", *["svg"] * html, *["pdf"] * pdf], PALETTE)
+        svg = files.pop("svg", b"")
         name = self.name.replace("/", "_")  # limits may be a path
-        paths = [folder / f"{name}.{suffix}" for suffix in ("png", "pdf")]
-        for path, data in zip(paths, prints, strict=True):
-            path.write_bytes(data)
-        return paths, svg
+        for kind, data in files.items():
+            (folder / f"{name}.{kind}").write_bytes(data)
+        return [folder / f"{name}.{kind}" for kind in files], svg
 
 
 def plates(results: Results) -> list[Plate]:

@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from slewrl.report.curves import band, named, steps_axis
+from slewrl.report.curves import axes, band_of, draw, named, room_for, scales
 from slewrl.report.data import Cell, Result, Results
-from slewrl.report.figures import STYLES, Ground, canvas, legible
+from slewrl.report.figures import STYLES, Ground, legible, sheet
 from slewrl.report.multiples import axes_are
-from slewrl.report.radar import filled, key, prepare, projection
+from slewrl.report.panel import Panel, boxes
+from slewrl.report.radar import filled, foot, headed, is_round, key, prepared
 
 OPTION = "penalty_weight"
 PALETTE = ("#D62728", "#E6550D", "#FDAE6B", "#31A354", "#3182BD")
@@ -62,33 +63,34 @@ def in_a_sweep(results: Results) -> set[Cell]:
 
 def returns(sweep: Mapping[str, ByLambda], ground: Ground) -> Figure:
     """Learning curves of every lambda, a panel for each set of limits."""
-    figure = canvas(0.7 + 2.1 * len(sweep))
-    axes = figure.subplots(len(sweep), 1, squeeze=False, sharex=True)[:, 0]
-    for axis, (limits, by_lambda) in zip(axes, sweep.items(), strict=True):
-        for (value, result), (colour, style) in zip(by_lambda.items(), looks(by_lambda, ground), strict=True):
-            band(axis, result, colour, style, f"{value:g}")
-        axis.set_title(f"{limits} limits", loc="left", fontsize=9)
-        steps_axis(axis)
-    named(figure, ground)
+    bands = {limits: [band_of(result) for result in by.values()] for limits, by in sweep.items()}
+    ends = {limits: scales(found) for limits, found in bands.items()}
+    figure = sheet(0.7 + 2.1 * len(sweep))
+    left = max(room_for(ylim) for _, ylim in ends.values())
+    there = boxes(figure, len(sweep), 1, left=left, above=0.4, top=0.15)
+    for box, (limits, by_lambda) in zip(there, sweep.items(), strict=True):
+        panel = Panel(figure, box, *ends[limits])
+        drawn = zip(by_lambda, bands[limits], looks(by_lambda, ground), strict=True)
+        lines = [draw(panel, band, *look, f"{value:g}") for value, band, look in drawn]
+        panel.title(f"{limits} limits", ground.text, 9, "normal")
+        axes(panel, ground)
+    named(figure, lines)
     axes_are(figure, ground, "environment steps (legend: λ)", "return")
     return figure
 
 
 def utilisation(sweep: Mapping[str, ByLambda], ground: Ground) -> Figure:
-    """What each joint uses of its limit at every lambda, a panel for each lambda and set of limits."""
-    columns = max(len(by_lambda) for by_lambda in sweep.values())
+    """What each joint uses of its limit at every lambda: a column of panels for each set of limits."""
+    rows = max(len(by_lambda) for by_lambda in sweep.values())
     joints = next(iter(next(iter(sweep.values())).values())).joints
-    figure = canvas(0.5 + (1.5 if projection(joints) else 1.1) * columns)
-    axes = figure.subplots(columns, len(sweep), squeeze=False, subplot_kw=projection(joints))
+    figure = sheet(foot(joints) + (1.5 if is_round(joints) else 1.2) * rows)
+    there = boxes(figure, rows * len(sweep), len(sweep), 0.35, below=foot(joints), gap=0.35)
     for column, (limits, by_lambda) in enumerate(sweep.items()):
-        for axis in axes[len(by_lambda) :, column]:
-            axis.set_axis_off()
-        for axis, (value, result), look in zip(
-            axes[:, column], by_lambda.items(), looks(by_lambda, ground), strict=False
-        ):
-            prepare(axis, joints, ground)
-            filled(axis, result.joint_utilisation, *look)
-            axis.set_title(f"{limits}, λ = {value:g}", loc="left", fontsize=8.5)
+        drawn = zip(there[column :: len(sweep)], by_lambda.items(), looks(by_lambda, ground), strict=False)
+        for box, (value, result), look in drawn:
+            panel = prepared(figure, box, joints, ground)
+            filled(panel, result.joint_utilisation, *look)
+            headed(panel, box, f"{limits}, λ = {value:g}", ground)
     axes_are(figure, ground, "|increment| / limit by joint; 1: always as fast as allowed" + key(joints))
     return figure
 
