@@ -1,5 +1,6 @@
 """Bundles: what is written is read back to the bit, and what is not as written is refused."""
 
+import contextlib
 import hashlib
 import io
 import json
@@ -57,7 +58,7 @@ def test_it_holds_all_a_robot_needs(made):
     assert found.manifest["provenance"]["trained_with"]["torch"]
 
 
-def test_onnx_metadata_has_the_keys_mjlab_reads(made):
+def test_onnx_metadata_is_under_mjlabs_keys(made):
     import onnx
 
     entries = {entry.key: entry.value for entry in onnx.load_from_string(read(made).onnx).metadata_props}
@@ -79,7 +80,7 @@ def test_three_hundred_bit_flips_are_refused(made, tmp_path):
     for place in places:
         data = bytearray(whole)
         data[place // 8] ^= 1 << place % 8
-        refused(tmp_path, bytes(data))
+        refused(tmp_path, bytes(data), "no slewrl bundle|cut off|has format|is damaged")
 
 
 def test_fifty_truncations_are_refused(made, tmp_path):
@@ -130,7 +131,14 @@ def test_compressed_parts_are_refused(made, tmp_path):
     ("change", "message"),
     [
         (lambda m: m["joints"][0].update(up="0"), "up of .* expected a positive finite rate"),
-        (lambda m: m["joints"][0].update(up="nan"), "expected a finite number"),
+        (lambda m: m["joints"][0].update(up="nan"), "finite number"),
+        (lambda m: m["joints"][0].update(up="1e99999999"), "expected a decimal"),
+        (lambda m: m["joints"][0].update(up="1/3"), "expected a decimal"),
+        (lambda m: m["joints"][0].update(up="9" * 399), "expected a finite"),
+        (lambda m: m.update(dt="-1"), "dt is -1.0, expected a positive"),
+        (lambda m: m.update(dt="0"), "dt is 0.0"),
+        (lambda m: m.update(dt="NaN"), "expected a decimal"),
+        (lambda m: m.update(observation=[{"name": "x", "size": -5}, {"name": "y", "size": 8}]), "has size -5"),
         (lambda m: m["joints"][0].update(low="9"), "is not below high"),
         (lambda m: m["joints"][0].pop("down"), "down"),
         (lambda m: m.pop("joints"), "joints"),
@@ -145,6 +153,38 @@ def test_a_manifest_that_makes_no_sense_is_refused(made, tmp_path, change, messa
     manifest = json.loads(parts["manifest.json"])
     change(manifest)
     refused(tmp_path, sealed({**parts, "manifest.json": json.dumps(manifest)}), message)
+
+
+def test_weights_in_another_file_are_refused(made, tmp_path):
+    """ONNX Runtime would read them from wherever it is started."""
+    import onnx
+
+    parts = parts_of(made)
+    model = onnx.load_from_string(parts["policy.onnx"])
+    tensor = model.graph.initializer[0]
+    entry = tensor.external_data.add()
+    entry.key, entry.value, tensor.data_location = "location", "w.bin", onnx.TensorProto.EXTERNAL
+    tensor.ClearField("raw_data")
+    parts["policy.onnx"] = model.SerializeToString()
+    manifest = json.loads(parts["manifest.json"])
+    manifest["parts"] = {"policy.onnx": hashlib.sha256(parts["policy.onnx"]).hexdigest()}
+    refused(tmp_path, sealed({**parts, "manifest.json": json.dumps(manifest)}), "keeps weights in another file")
+
+
+def test_damage_behind_a_good_digest_is_refused(made, tmp_path):
+    """The reader itself, not the digest, meets broken archives and manifests."""
+    whole, rng = made.read_bytes(), random.Random(2)
+    for _ in range(300):
+        body = bytearray(whole[HEADER:])
+        for place in (rng.randrange(len(body) - 400, len(body)), rng.randrange(3_000)):
+            body[place] = rng.randrange(256)
+        path = tmp_path / "x.bundle"
+        path.write_bytes(MAGIC + f"  1 {hashlib.sha256(body).hexdigest()}\n".encode() + body)
+        with contextlib.suppress(BundleError):  # or the change was of no account, such as a letter of a name
+            read(path)
+    refused(tmp_path, sealed({"manifest.json": "[" * 200_000, "policy.onnx": ""}), "not understood")
+    with pytest.raises(BundleError, match="directory"):
+        read(tmp_path)
 
 
 def test_a_missing_file(tmp_path):

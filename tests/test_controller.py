@@ -1,5 +1,6 @@
 """The controller on the robot: the policy's commands, and what it does when things go wrong."""
 
+import json
 import subprocess
 import sys
 import tracemalloc
@@ -56,8 +57,9 @@ def test_commands_are_those_of_the_agent(layer, tmp_path):
         augmented = torch.from_numpy(np.concatenate([seen, prev]))[None]
         expected = policy.act(augmented).executed[0].numpy()
         command = controller.step(seen)
-        if layer in HARD:
-            assert np.allclose(command, expected, rtol=0, atol=1e-6)
+        if layer not in HARD:  # `none` asks for anything; its limiter gives what is allowed of it
+            expected = np.clip(expected, prev - controller.limiter.down, prev + controller.limiter.up)
+        assert np.allclose(command, expected, rtol=0, atol=1e-6)
         prev = command.astype(np.float32)
 
 
@@ -99,7 +101,7 @@ def test_a_bad_observation_holds_and_many_are_a_fault(controller, bad):
         assert (controller.fault is not None) == (k == 4)
     held = controller.prev
     assert np.array_equal(controller.step(good), held)  # a fault stays until a person starts it again
-    assert "5 observations in a row" in controller.fault and controller.bad_observations == 9
+    assert "5 steps in a row were unusable" in controller.fault and controller.bad_observations == 9
     controller.start(held)
     assert controller.fault is None and not np.array_equal(controller.step(good), held)
 
@@ -142,6 +144,53 @@ for k in range(begin, end):
     assert first + run(37, 100, first[-1]) == whole
 
 
+def test_resume_goes_on_at_any_step_of_a_ramp(made):
+    """With a derated joint, a hold and a fault on the way: a new controller with the old one's state is the old one."""
+    seen = observations(Controller(made), 60)
+    seen[40:46] = NAN
+
+    def commands(killed_at):
+        controller = Controller(made)
+        controller.start([1.0, -0.7])
+        for k in range(60):
+            if k == killed_at:
+                state = json.loads(json.dumps(controller.state()))
+                controller = Controller(made)
+                controller.resume(state)
+            if k == 3:
+                controller.derate({controller.names[0]: 0.01})
+            if k in (10, 12):
+                (controller.hold if k == 10 else controller.release)()
+            if k == 30:
+                controller.derate(None)
+            yield controller.step(seen[k]).tobytes()
+
+    whole = list(commands(None))
+    assert all(list(commands(k)) == whole for k in range(1, 60))
+
+
+def test_a_ramp_ends_though_a_joint_may_not_move(made):
+    controller = Controller(made)
+    controller.start([1.0, -1.0])
+    controller.derate({controller.names[0]: 0.0})
+    for seen in observations(controller, 60):
+        controller.step(seen)
+    assert not controller.ramping and controller.prev[0] == 1.0
+
+
+def test_a_network_that_fails_is_a_fault(controller, monkeypatch):
+    seen = observations(controller, 1)[0]
+    monkeypatch.setattr(controller, "_asked", lambda prev: np.full(2, NAN))
+    for _ in range(5):
+        before = controller.prev
+        assert controller.fault is None and np.array_equal(controller.step(seen), before)
+    assert "network's output held NaN" in controller.fault and controller.bad_outputs == 5
+    monkeypatch.undo()
+    controller.start([0.0, 0.0])
+    controller._binding = None  # ONNX Runtime raises
+    assert np.array_equal(controller.step(seen), [0.0, 0.0]) and "ONNX Runtime failed" in controller.fault
+
+
 def test_it_needs_no_torch(made):
     code = f"""
 import sys
@@ -156,7 +205,7 @@ controller.step([0.0] * controller.bundle.observation_size)
 
 
 def test_an_hour_at_fifty_hertz_keeps_nothing(controller):
-    """180,000 steps (here a tenth of them): memory does not grow, and no step is counted twice."""
+    """180,000 steps (here a tenth of them): memory does not grow."""
     seen, out = observations(controller, 100), np.empty(2)
     for k in range(2_000):
         controller.step(seen[k % 100], None, out)
@@ -167,7 +216,7 @@ def test_an_hour_at_fifty_hertz_keeps_nothing(controller):
         controller.step(seen[k % 100], None, out)
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    assert grown < 2_000 and controller.steps == 20_001
+    assert grown < 2_000 and controller.steps == 20_001  # what a step makes is gone with it
 
 
 @pytest.mark.parametrize(
@@ -185,8 +234,9 @@ def test_an_hour_at_fifty_hertz_keeps_nothing(controller):
         (lambda c: c.start([0.0]), r"pose has shape \(1,\), expected \(2,\)"),
         (lambda c: c.start([NAN, 0.0]), "pose of 'joint0' is nan"),
         (lambda c: Controller(c.bundle, patience=0), "patience is 0"),
+        (lambda c: Controller(c.bundle, patience=2.5), "patience is 2.5"),
         (lambda c: Controller(c.bundle).step(np.zeros(c.bundle.observation_size)), "start"),
-        (lambda c: Controller(replace(c.bundle, observation=(("x", 3),))), "the policy takes"),
+        (lambda c: Controller(replace(c.bundle, observation=(("x", 3),))), "the policy has"),
     ],
 )
 def test_bad_input(controller, call, message):
@@ -210,14 +260,28 @@ def test_a_million_steps(made):
     assert Adversary(Controller(made), seed=1).run(1_000_000).passed
 
 
-def test_an_adversary_finds_a_broken_limiter(made):
-    """A limiter one ulp too generous, and one that moves on NaN, are both found out."""
-    generous = Controller(made)
-    generous.limiter._full = np.nextafter(generous.limiter._full, generous.limiter._full * INF)
-    assert Adversary(generous, seed=0).run(5_000).violations > 0
-    careless = Controller(made)
-    careless._usable = lambda observation: True  # it never looks at what it is given
-    assert not Adversary(careless, seed=0).run(5_000).passed
+def generous(controller):
+    controller.limiter._full = np.nextafter(controller.limiter._full, INF)  # by one ulp
+    controller.limiter.derate = lambda rates: None
+
+
+MUTANTS = {
+    "one ulp too generous": generous,
+    "never looks at what it is given": lambda c: setattr(c, "_usable", lambda observation: True),
+    "does not hold": lambda c: setattr(c, "hold", lambda: None),
+    "never faults": lambda c: setattr(c, "_note_bad", lambda usable: None),
+    "ramps elsewhere": lambda c: setattr(c, "_target", c._target + 0.5),
+    "starts elsewhere": lambda c: setattr(c.limiter, "start", lambda pose, start=c.limiter.start: start([0.0, 0.0])),
+    "never moves": lambda c: setattr(c.limiter, "_limit", lambda *_: None),
+    "forgets on resume": lambda c: setattr(c, "resume", lambda state: c.start(state["prev"])),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_an_adversary_finds_a_broken_controller(made, mutant):
+    controller = Controller(made)
+    MUTANTS[mutant](controller)
+    assert not Adversary(controller, seed=0).run(20_000).passed
 
 
 def test_a_certificate_says_what_was_checked(made, tmp_path):
@@ -225,7 +289,7 @@ def test_a_certificate_says_what_was_checked(made, tmp_path):
     assert certificate["passed"] and certificate["trial"]["steps"] == 2_000
     assert certificate["parity"]["largest_difference"] <= 1e-6
     page = write_certificate(certificate, tmp_path)[1].read_text()
-    for fact in (certificate["sha256"], "4,000", "0 outside the limits", *certificate["bundle"]):
+    for fact in (certificate["sha256"], "4,000", "0 outside the limits", certificate["bundle"]):
         assert fact in page
     certificate["passed"], certificate["trial"]["violations"] = False, 3
     assert "NOT passed: 3 commands outside" in write_certificate(certificate, tmp_path)[1].read_text()

@@ -69,7 +69,7 @@ def test_nan_holds_that_joint_alone():
     assert limiter.nans == 2
 
 
-@pytest.mark.parametrize("longest", [1.0, 2.5, 0.3])
+@pytest.mark.parametrize("longest", [1.0, 2.5])
 def test_a_step_moves_in_proportion_to_its_time(longest):
     """By rational numbers: never more than rate * min(dt / nominal, longest)."""
     limiter, rng = begun(dt=0.02, longest=longest), np.random.default_rng(3)
@@ -93,7 +93,8 @@ def test_a_step_moves_in_proportion_to_its_time(longest):
             for out, before, most in zip(moved, prev, rate, strict=True):
                 assert abs(Fraction(out) - Fraction(before)) <= Fraction(most) * share
     for dt in (0.0, -0.02, NAN):
-        assert np.array_equal(limiter.step(np.full(7, INF), dt), limiter.prev)
+        prev = limiter.prev
+        assert np.array_equal(limiter.step(-np.sign(prev) * INF, dt), prev)
 
 
 def test_on_time_is_as_if_untimed():
@@ -137,8 +138,22 @@ def test_derating():
     moved = np.abs(limiter.step(np.full(7, INF)) - prev)
     assert moved[0] <= made.up[0] / 4 and moved[1] == 0  # 0 holds
     assert moved[2] <= made.up[2]  # and nothing is ever raised
+    limiter.derate({"joint3": 0.0})
+    assert limiter.rates[0, 1] == 0 and limiter.rates[0, 3] == 0  # the others keep what they have
     limiter.derate(None)
     assert limiter.step(np.full(7, INF))[1] > prev[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"low": [NAN] * 7}, "range"), ({"high": [INF] * 7}, "range"), ({"low": [1e9] * 7}, "range"),
+        ({"up": [NAN] * 7}, "rates"), ({"down": [-0.1] * 7}, "rates"), ({"up": [0.0] * 7}, "rates"),
+    ],
+)  # fmt: skip
+def test_limits_that_limit_nothing_are_refused(change, message):
+    with pytest.raises(ValueError, match=f"'joint0': {message}"):
+        RateLimiter(limits()._replace(**change))
 
 
 def test_hold_and_release():
@@ -174,6 +189,9 @@ def test_it_writes_where_it_is_told_and_keeps_nothing():
         (lambda: begun().step(np.zeros(7), 0.02), "the limits have none"),
         (lambda: begun(dt=-1.0), "dt is -1.0, expected a positive"),
         (lambda: begun(longest=NAN), "longest is nan"),
+        (lambda: begun(longest=0.3), "longest is 0.3, expected a finite number of nominal steps >= 1"),
+        (lambda: begun().step(np.zeros(7), out=np.broadcast_to(0.0, 7)), "expected writable"),
+        (lambda: begun().set_rates(np.zeros((2, 3))), r"rates have shape \(2, 3\)"),
         (lambda: begun().derate({"hip": 1.0}), "unknown joint 'hip'; known joints: joint0"),
         (lambda: begun().derate({"joint1": NAN}), "rate of 'joint1' is nan"),
     ],

@@ -4,7 +4,7 @@ The file is a line that begins with its format version and carries the SHA-256 o
 
     manifest.json    joints with their limits as exact decimals, dt, units, default pose, scales, observation layout,
                      provenance, and the SHA-256 of every other part
-    policy.onnx      (observation, previous_action) -> action: normaliser, network and layer
+    policy.onnx      (observation, previous_action) -> action: network and layer
 
 stored, not compressed (``unzip`` opens it). Reading checks every byte and runs no code: JSON and numbers only. The
 digests find damage and mix-ups; they are no signature, so take bundles from people you trust.
@@ -14,6 +14,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ MAGIC = b"slewrl-bundle "
 MANIFEST, POLICY = "manifest.json", "policy.onnx"
 HEADER = len(MAGIC) + 4 + 64 + 1
 """Bytes of the first line: magic, version as "%3d ", digest, newline."""
+EXTERNAL = b"\x0a\x08location"
+"""How ONNX spells that a tensor is in another file."""
 LARGEST = 1 << 30
 """Bytes; a policy is a few megabytes."""
 
@@ -127,13 +130,17 @@ def read(path: str | Path) -> Bundle:
     """
     try:
         if os.path.getsize(path) > LARGEST:
-            raise BundleError(f"{path} is larger than {LARGEST >> 20} MB: no bundle of ours")
-        data = Path(path).read_bytes()
-        return _understood(_parts(_body(data)))
+            raise BundleError(f"it is larger than {LARGEST >> 20} MB: no bundle of ours")
+        return parse(Path(path).read_bytes())
     except FileNotFoundError:
         raise BundleError(f"there is no file {str(path)!r} (slewrl export RUN --out {path})") from None
-    except BundleError as error:
+    except (BundleError, OSError) as error:
         raise BundleError(f"{path}: {error}") from error.__cause__
+
+
+def parse(data: bytes) -> Bundle:
+    """A bundle from its bytes, all of them checked."""
+    return _understood(_parts(_body(data)))
 
 
 def _body(data: bytes) -> bytes:
@@ -161,7 +168,7 @@ def _parts(body: bytes) -> dict[str, bytes]:
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
                 raise BundleError("its parts are compressed, expected them as they are")
             return {name: archive.read(name) for name in names}
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, ValueError, OSError) as error:
         raise BundleError(f"its parts cannot be read: {error}") from error
 
 
@@ -172,12 +179,14 @@ def _understood(parts: dict[str, bytes]) -> Bundle:
         if listed != {POLICY: _digest(parts[POLICY])}:
             raise BundleError(f"{POLICY} is not the one its manifest was written for")
         limits = _limits(manifest)
-        pose = np.array([float(Decimal(x)) for x in manifest["default_pose"]])
-        observation = tuple((str(part["name"]), int(part["size"])) for part in manifest["observation"])
+        pose = np.array([float(_decimal(x)) for x in list(manifest["default_pose"])])
+        observation = tuple((str(part["name"]), _size(part["size"])) for part in manifest["observation"])
     except BundleError:
         raise
-    except (ValueError, KeyError, TypeError, ArithmeticError, UnicodeDecodeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise BundleError(f"{MANIFEST} is not understood: {type(error).__name__} {error}") from error
+    if EXTERNAL in parts[POLICY]:
+        raise BundleError(f"{POLICY} keeps weights in another file, which no digest here covers")
     if pose.shape != limits.up.shape or not np.isfinite(pose).all():
         raise BundleError(f"default_pose has {len(pose)} entries, expected {len(limits.names)} finite numbers")
     return Bundle(limits, pose, observation, manifest, parts[POLICY])
@@ -185,9 +194,24 @@ def _understood(parts: dict[str, bytes]) -> Bundle:
 
 def _limits(manifest: dict[str, Any]) -> JointLimits:
     rows = manifest["joints"]
-    columns = {key: [row[key] for row in rows] for key in ("up", "down", "low", "high")}
-    names = [row["name"] for row in rows]
+    columns = {key: [_decimal(row[key]) for row in rows] for key in ("up", "down", "low", "high")}
+    names = [str(row["name"]) for row in rows]
     read_in = read_limits(None, columns["low"], columns["high"], columns["up"], columns["down"], names)
     groups = read_groups([row["group"] for row in rows], read_in.names)
-    dt = manifest["dt"]
-    return JointLimits(*read_in, groups, None if dt is None else float(Decimal(dt)), str(manifest["units"]))
+    dt = None if manifest["dt"] is None else float(_decimal(manifest["dt"]))
+    if dt is not None and not dt > 0:
+        raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
+    return JointLimits(*read_in, groups, dt, str(manifest["units"]))
+
+
+def _decimal(text: Any) -> str:
+    """A decimal as ``decimal`` writes it: digits, no exponent, no fraction, and not a million of them."""
+    if not isinstance(text, str) or not re.fullmatch(r"-?[0-9]{1,400}(\.[0-9]{1,1200})?", text):
+        raise ValueError(f"{str(text)[:40]!r}, expected a decimal such as '0.25' (a finite number)")
+    return text
+
+
+def _size(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"a part of the observation has size {value!r}, expected a whole number")
+    return value

@@ -26,6 +26,7 @@ def page(certificate: dict[str, Any]) -> str:
         if passed
         else f"NOT passed: {trial['violations']:,} commands outside the limits, "
         f"{trial['bad_observations'] - trial['held']:,} bad observations not held, "
+        f"{trial['misbehaved']:,} other misdeeds ({trial['first_misbehaviour'] or 'none'}), "
         f"ONNX parity {'held' if certificate['parity']['passed'] else 'broken'}."
     )
     parts = [
@@ -82,18 +83,22 @@ def _trial_rows(trial: dict[str, Any]) -> dict[str, str]:
         "observations with NaN or infinity": f"{trial['bad_observations']:,}",
         "of which the last command was held": f"{trial['held']:,}",
         "faults after too many in a row": f"{trial['faults']:,}",
-        "restarts, ramps, poses outside the range": f"{trial['restarts']:,}",
+        "restarts and starts, some from outside the range": f"{trial['restarts']:,}",
         "changes of the rates while running": f"{trial['deratings']:,}",
         "steps with a measured dt (short, late, 0, negative, NaN)": f"{trial['timed_steps']:,}",
         "emergency holds": f"{trial['holds']:,}",
+        "ramps to the default pose": f"{trial['ramps']:,}",
+        "steps at which a joint moved": f"{trial['moved']:,}",
+        "times it did not hold, fault, ramp or start as it should": f"{trial['misbehaved']:,}",
     }
 
 
 def _parity_rows(parity: dict[str, Any]) -> dict[str, str]:
     return {
         "random inputs": f"{parity['cases']:,}",
-        "largest difference": f"{parity['largest_difference']:.3g}",
+        "largest difference, as a share of a joint's range": f"{parity['largest_difference']:.3g}",
         "allowed": f"{parity['tolerance']:.3g}",
+        "weights": "those in the file",
     }
 
 

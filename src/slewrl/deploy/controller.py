@@ -11,14 +11,16 @@ What happens when things go wrong:
 =============================================  =========================================================================
 NaN or infinity in the observation             the last command is held and the step counted; after ``patience`` of them
                                                in a row the controller is at fault
-NaN from the network                           that joint is held
+NaN from the network                           that joint is held; counted as above
+an error in ONNX Runtime                       the last command is held, and the controller is at fault
 a fault                                        every command is held until ``start``; ``fault`` says why
 a short or late step (``step(..., dt=)``)      it moves in proportion, never more than one nominal step
 a first pose far from the policy's own         it ramps there at the rate limit, then hands over to the policy
 a pose outside the range (moved by hand)       joints may only come back, at the rate limit
 a hot motor                                    ``derate({"knee": 0.05})``: lower rates from now on
 an emergency                                   ``hold()``; ``release()`` goes on from there
-a restart                                      ``start(last_command)``: the commands go on as if nothing had happened
+a restart                                      ``resume(state)``, with what ``state()`` gave after the last step: the
+                                               commands go on as if nothing had happened
 =============================================  =========================================================================
 """
 
@@ -43,7 +45,7 @@ class Controller:
 
     Args:
         bundle: a file that ``slewrl export`` wrote, or what ``bundle.read`` gives.
-        patience: how many unusable observations in a row are a fault.
+        patience: how many steps in a row with an unusable observation, or NaN from the network, are a fault.
         longest: how many nominal steps' worth a late step may move.
         ramp: whether to go to the bundle's default pose first when started elsewhere.
     """
@@ -52,11 +54,11 @@ class Controller:
         self, bundle: str | Path | Bundle, *, patience: int = 5, longest: float = 1.0, ramp: bool = True
     ) -> None:
         self.bundle = bundle if isinstance(bundle, Bundle) else read(bundle)
-        if patience < 1:
-            raise ValueError(f"patience is {patience}, expected at least 1")
+        if not isinstance(patience, int) or patience < 1:
+            raise ValueError(f"patience is {patience}, expected a whole number of at least 1")
         self.patience, self.ramp = patience, ramp
         self.limiter = RateLimiter(self.bundle.limits, longest=longest)
-        self.steps, self.bad_observations = 0, 0
+        self.steps, self.bad_observations, self.bad_outputs = 0, 0, 0
         self.fault: str | None = None
         """Why every command is held, or None."""
         self.ramping = False
@@ -104,28 +106,34 @@ class Controller:
             out: array (d,) to write to instead of a new one.
         """
         self.steps += 1
-        prev = self.limiter._begun()
-        if not self._usable(observation):
-            self._note_bad()
-            wanted: Any = prev
-        elif self.fault is not None:
-            wanted = prev
-        else:
-            self._bad_in_a_row = 0
-            wanted = self._target if self.ramping else self._asked(prev)
+        prev, nans = self.limiter._begun(), self.limiter.nans
+        usable = self._usable(observation)
+        wanted = prev if self.fault is not None or not usable else self._target if self.ramping else self._asked(prev)
         command = self.limiter.step(wanted, dt, out)
-        if self.ramping and np.array_equal(command, self._target):
-            self.ramping = False
+        if usable and self.limiter.nans == nans:
+            self._bad_in_a_row = 0
+        else:
+            self._note_bad(usable)
+        if self.ramping and self.fault is None:
+            self.ramping = not self._arrived(command)
         return command
+
+    def _arrived(self, command: Vector) -> bool:
+        """Whether every joint that may move is at the default pose."""
+        return bool(((command == self._target) | (self.limiter.rates == 0).all(0)).all())
 
     def _asked(self, prev: Vector) -> Any:
         """What the policy wants after ``prev``."""
         self._previous[:] = prev
-        self._session.run_with_iobinding(self._binding)
+        try:
+            self._session.run_with_iobinding(self._binding)
+        except Exception as error:  # a robot needs a command, whatever happens here
+            self.fault = f"ONNX Runtime failed ({error}); holding until start(pose)"
+            return prev
         return self._action
 
     def _bound(self) -> Any:
-        """The session's inputs and output tied to our arrays, so that a step copies and allocates nothing."""
+        """The session's inputs and output tied to our arrays, so that a step makes no new ones."""
         binding = self._session.io_binding()
         arrays = {"observation": self._observation, "previous_action": self._previous, "action": self._action}
         for name, array in arrays.items():
@@ -143,11 +151,31 @@ class Controller:
         self._observation[:] = self._seen
         return True
 
-    def _note_bad(self) -> None:
-        self.bad_observations += 1
+    def _note_bad(self, usable: bool) -> None:
+        self.bad_observations += not usable
+        self.bad_outputs += usable
         self._bad_in_a_row += 1
         if self._bad_in_a_row >= self.patience and self.fault is None:
-            self.fault = f"{self.patience} observations in a row held NaN or infinity; holding until start(pose)"
+            what = "the network's output held NaN" if usable else "observations held NaN or infinity"
+            self.fault = (
+                f"{self.patience} steps in a row were unusable, at last because {what}; holding until start(pose)"
+            )
+
+    # ------------------------------------------------------------------ over a restart
+
+    def state(self) -> dict[str, Any]:
+        """All that the next command depends on, as numbers and words that JSON keeps to the bit."""
+        return {
+            "prev": self.limiter.prev.tolist(), "rates": self.limiter.rates.tolist(), "ramping": self.ramping,
+            "holding": self.limiter.holding, "fault": self.fault, "bad_in_a_row": self._bad_in_a_row,
+        }  # fmt: skip
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where ``state`` was taken, in this process or another one."""
+        self.start(state["prev"], ramp=False)
+        self.limiter.set_rates(state["rates"])
+        self.limiter.holding, self.ramping = bool(state["holding"]), bool(state["ramping"])
+        self.fault, self._bad_in_a_row = state["fault"], int(state["bad_in_a_row"])
 
     # ------------------------------------------------------------------ now and then
 
@@ -173,8 +201,11 @@ def session(bundle: Bundle) -> Any:
         made = onnxruntime.InferenceSession(bundle.onnx, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a class of its own for each way to fail
         raise BundleError(f"ONNX Runtime cannot load the policy: {error}") from error
-    expected = {"observation": bundle.observation_size, "previous_action": len(bundle.limits.names)}
-    found = {entry.name: entry.shape[-1] for entry in made.get_inputs()}
-    if found != expected or [entry.name for entry in made.get_outputs()] != OUTPUTS:
-        raise BundleError(f"the policy takes {found}, expected {expected} and one output, 'action'")
+    d = len(bundle.limits.names)
+    expected = {"observation": bundle.observation_size, "previous_action": d, "action": d}
+    entries = [*made.get_inputs(), *made.get_outputs()]
+    found = {entry.name: entry.shape[-1] for entry in entries}
+    plain = all(entry.type == "tensor(float)" and len(entry.shape) == 2 for entry in entries)
+    if found != expected or not plain:
+        raise BundleError(f"the policy has {found}, expected {expected}, tables of float32 each")
     return made

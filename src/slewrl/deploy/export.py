@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from slewrl import __version__
@@ -113,7 +114,7 @@ def _sizes(policy: Policy) -> tuple[int, int]:
 
 
 def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, Any]) -> bytes:
-    """The module as an ONNX model for any batch size, with the metadata keys mjlab's deployment reads."""
+    """The module as an ONNX model for any batch size, with metadata under the keys mjlab's exporter uses."""
     try:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
@@ -144,6 +145,8 @@ def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, 
 def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
     """Comma-separated values, as mjlab and IsaacLab tools write and read them."""
     joints = manifest["joints"]
+    if odd := [row["name"] for row in joints if "," in row["name"]]:
+        raise ValueError(f"joint {odd[0]!r} has a comma in its name, which the metadata of ONNX files cannot hold")
     columns = {
         "joint_names": [row["name"] for row in joints],
         "default_joint_pos": manifest["default_pose"],
@@ -178,8 +181,8 @@ def rebuilt(found: bundle.Bundle) -> DeployedPolicy:
     return DeployedPolicy(nn.Sequential(*layers), layer, RateLimits(**arrays, names=limits.names)).requires_grad_(False)
 
 
-def compare(module: DeployedPolicy, found: bundle.Bundle, cases: int, seed: int = 0) -> float:
-    """The largest difference between torch and ONNX Runtime over random observations and previous actions."""
+def compare(module: DeployedPolicy, found: bundle.Bundle, cases: int, seed: int = 0) -> NDArray[np.float64]:
+    """The largest difference per joint between torch and ONNX Runtime over random inputs, (d,)."""
     from slewrl.deploy.controller import session
 
     rng, limits = np.random.default_rng(seed), found.limits
@@ -189,4 +192,4 @@ def compare(module: DeployedPolicy, found: bundle.Bundle, cases: int, seed: int 
     previous = module.limits.clamp(torch.from_numpy(previous)).numpy()
     theirs = session(found).run(OUTPUTS, {"observation": observation, "previous_action": previous})[0]
     ours = module.trained(torch.from_numpy(observation), torch.from_numpy(previous)).numpy()
-    return float(np.abs(ours - theirs).max())
+    return np.abs(ours.astype(np.float64) - theirs).max(0)

@@ -53,16 +53,17 @@ class RateLimiter:
     Args:
         limits: of d joints, one set for all time (rates may be lowered later: ``derate``).
         dt: control period in seconds the rates are for; default: the limits' own. Needed only for ``step(..., dt=)``.
-        longest: how many nominal steps' worth a late step may move, >= 0; 1 never makes up for lost time.
+        longest: how many nominal steps' worth a late step may move, >= 1; 1 never makes up for lost time.
     """
 
     def __init__(self, limits: HasLimits, dt: float | None = None, longest: float = 1.0) -> None:
         self.names, d = tuple(limits.names), len(limits.names)
         self.low, self.high = _vector(limits.low, d, "low"), _vector(limits.high, d, "high")
         self.up, self.down = _vector(limits.up, d, "up"), _vector(limits.down, d, "down")
+        self._validate()
         self.dt = _period(getattr(limits, "dt", None) if dt is None else dt)
-        if not 0 <= longest < math.inf:
-            raise ValueError(f"longest is {longest}, expected a finite number of nominal steps >= 0")
+        if not 1 <= longest < math.inf:
+            raise ValueError(f"longest is {longest}, expected a finite number of nominal steps >= 1")
         self.longest = float(longest)
         self.nans = 0
         """How many joints were held because their command was NaN."""
@@ -97,12 +98,23 @@ class RateLimiter:
         limits = read_limits(None, said["low"], said["high"], said["up"], said["down"], None)
         return cls(limits, said["dt"], longest)
 
+    def _validate(self) -> None:
+        """Refuse limits that limit nothing: whatever gave them may not have checked them."""
+        for i, name in enumerate(self.names):
+            low, high, up, down = (float(x[i]) for x in (self.low, self.high, self.up, self.down))
+            if not -math.inf < low < high < math.inf:
+                raise ValueError(f"{name!r}: range [{low}, {high}], expected finite low < high")
+            if not (0 < up < math.inf and 0 < down < math.inf):
+                raise ValueError(f"{name!r}: rates up {up}, down {down}, expected positive finite numbers")
+
     # ------------------------------------------------------------------ before the first step
 
     def start(self, pose: Sequence[float] | NDArray[Any]) -> None:
         """Begin, or begin again, from where the joints are or from the command last handed out; (d,).
 
-        A pose outside the range is taken as it is: from there a joint may only come back, within its rate.
+        This is the one moment the limit does not cover: the next command is near ``pose``, wherever the last one was.
+        While a drive follows commands, start from the last of them. A pose outside the range is taken as it is: from
+        there a joint may only come back, within its rate.
         """
         pose = _vector(pose, len(self.names), "pose")
         if not np.isfinite(pose).all():
@@ -132,8 +144,9 @@ class RateLimiter:
         prev = self._begun()
         if out is None:
             out = np.empty_like(prev)
-        elif out.shape != prev.shape or out.dtype != np.float64:  # a narrower one would round what prev keeps
-            raise ValueError(f"out is {out.dtype} {out.shape}, expected float64 {prev.shape}")
+        elif out.shape != prev.shape or out.dtype != np.float64 or not out.flags.writeable:
+            # A narrower one would round what prev keeps.
+            raise ValueError(f"out is {out.dtype} {out.shape}, expected writable float64 {prev.shape}")
         if not self.holding:
             self._limit(command, prev, self._full if dt is None else self._scaled(dt))
         out[:] = prev
@@ -188,6 +201,7 @@ class RateLimiter:
         """The rates of a step that took ``dt`` seconds, rounded towards 0."""
         if self.dt is None:
             raise ValueError("step got dt, but the limits have none: RateLimiter(limits, dt=0.02)")
+        dt = float(dt)  # a float32 quotient would be too coarse
         steps = math.nextafter(dt / self.dt, 0.0) if dt > 0 else 0.0  # the quotient may have rounded up; NaN gives 0
         if dt >= self.dt:
             steps = max(steps, 1.0)
@@ -199,20 +213,33 @@ class RateLimiter:
 
     # ------------------------------------------------------------------ now and then
 
+    @property
+    def rates(self) -> Vector:
+        """Largest rise and fall per step as they are now, (2, d); a copy."""
+        return self._full.copy()
+
     def derate(self, rates: Mapping[str, float] | None) -> None:
         """Lower the rates of some joints from now on, ``{joint: largest change per step}``; None restores all.
 
-        A rate is never raised above the limits this was made with. 0 holds a joint.
+        The others keep what they have. A rate never exceeds the limits this was made with. 0 holds a joint.
         """
-        up, down = self.up.copy(), self.down.copy()
+        full = np.stack([self.up, self.down])
+        changed = full if rates is None else self.rates
         for name, rate in (rates or {}).items():
             if name not in self.names:
                 raise KeyError(f"unknown joint {name!r}; known joints: {', '.join(self.names)}")
             if not 0 <= rate < math.inf:
                 raise ValueError(f"rate of {name!r} is {rate}, expected a finite number >= 0 (0 holds the joint)")
             i = self.names.index(name)
-            up[i], down[i] = min(up[i], rate), min(down[i], rate)
-        self._full = np.stack([up, down])
+            changed[:, i] = np.minimum(full[:, i], rate)
+        self._full = changed
+
+    def set_rates(self, rates: Sequence[Sequence[float]] | Vector) -> None:
+        """As ``derate``, for all joints at once: largest rise and fall, (2, d), such as ``rates`` gave before."""
+        made = np.array(rates, dtype=np.float64)
+        if made.shape != self._full.shape or not (np.isfinite(made) & (made >= 0)).all():
+            raise ValueError(f"rates have shape {made.shape}, expected {self._full.shape} of finite numbers >= 0")
+        self._full = np.minimum(made, np.stack([self.up, self.down]))
 
     def hold(self) -> None:
         """Stay where the last command was, from now on, whatever is asked for."""

@@ -41,10 +41,19 @@ class Trial:
     holds: int = 0
     """Emergency holds."""
 
+    ramps: int = 0
+    """Starts far from the default pose, from where it went there first."""
+    moved: int = 0
+    """Steps at which some joint moved: a controller that never does keeps every limit."""
+    misbehaved: int = 0
+    """Times it did not do what its table says: hold, fault, ramp, start where it was told."""
+    first_misbehaviour: str = ""
+
     @property
     def passed(self) -> bool:
-        """No command outside, and none that moved on a bad observation."""
-        return self.violations == 0 and self.held == self.bad_observations
+        """No command outside, none that moved when it should not, and it does move."""
+        kept = self.violations == 0 and self.misbehaved == 0 and self.held == self.bad_observations
+        return kept and self.moved > 0
 
 
 class Adversary:
@@ -62,8 +71,11 @@ class Adversary:
         self.command: Vector = np.empty_like(self.low)
         self.burst = 0
         """Broken observations still to come."""
+        self.bad_in_a_row, self.holding = 0, False
+        self.goal = np.clip(controller.bundle.default_pose, self.low, self.high)
         self._policy, controller._asked = controller._asked, self._asked  # type: ignore[method-assign]
-        controller.start(self._pose(), ramp=False)
+        self._mad = False
+        self._start(self._pose(), ramp=False)
 
     def run(self, steps: int, say: Say = lambda line: None) -> Trial:
         """Make ``steps`` steps; returns what they came to."""
@@ -81,22 +93,40 @@ class Adversary:
     def _disturb(self) -> None:
         kind = int(self.rng.integers(5))
         self.controller.release()
-        if kind == 0:
-            self.controller.start(self.controller.prev, ramp=False)  # the process was started again
+        self.holding = False
+        if kind == 0:  # the process was started again
+            before = self.controller.state()
+            self.controller.resume(before)
+            self._expect(self.controller.state() == before, "resume goes on where state was taken")
         elif kind == 1:
-            self.controller.start(self._pose())  # from wherever the robot is, with a ramp
+            self._start(self._pose(), ramp=True)  # from wherever the robot is
         elif kind == 2:
             self._derate()
         elif kind == 3:
             self.controller.hold()
+            self.holding = True
             self.trial.holds += 1
         else:
             self.burst = int(self.rng.integers(1, 12))
         self.trial.restarts += kind in (0, 1)
 
+    def _start(self, pose: Vector, ramp: bool) -> None:
+        self.controller.start(pose, ramp)
+        self.bad_in_a_row, self.holding = 0, False
+        self.trial.ramps += self.controller.ramping
+        self._expect(np.array_equal(self.controller.prev, pose), "it starts where it is told")
+        self._expect(self.controller.fault is None, "a start clears a fault")
+
+    def _expect(self, kept: bool, what: str) -> None:
+        if not kept:
+            self.trial.misbehaved += 1
+            self.trial.first_misbehaviour = self.trial.first_misbehaviour or what
+
     def _asked(self, prev: Vector) -> Any:
         """What the network wants, or, every other time, what a mad one would: at the edges to the ulp, far out, NaN."""
         wanted = self._policy(prev)
+        self._expect(np.shares_memory(wanted, self.controller._action), "the network is asked")
+        self._mad = False
         if self.rng.random() < 0.5:
             return wanted
         self.trial.mad_commands += 1
@@ -104,7 +134,9 @@ class Adversary:
         edge = prev + self.rng.choice([-1.0, 1.0], d) * self.rng.choice([self.up, self.down])
         edge = np.nextafter(edge, self.rng.choice([-np.inf, np.inf], d))
         wild = self.rng.choice([np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0], d)
-        return np.where(self.rng.random(d) < 0.5, edge, wild)
+        mad = np.where(self.rng.random(d) < 0.5, edge, wild)
+        self._mad = bool(np.isnan(mad).any())
+        return mad
 
     def _pose(self) -> Vector:
         """In the range, on its edge, or pushed out of it by hand."""
@@ -147,21 +179,38 @@ class Adversary:
 
     def _step(self, dt: float | None) -> None:
         controller, trial = self.controller, self.trial
-        prev, seen, well = controller.prev, self._observation(), controller.fault is None
+        prev, seen, fault = controller.prev, self._observation(), controller.fault
+        held, ramping = self.holding or fault is not None, controller.ramping
+        self._mad = False
         controller.step(seen, dt, self.command)
         trial.steps += 1
         trial.joint_steps += len(prev)
+        stayed = np.array_equal(self.command, prev)
+        trial.moved += not stayed
         # From outside the range a joint may stay or come back.
         low, high = np.minimum(self.low, prev), np.maximum(self.high, prev)
         trial.violations += int(boxmath.outside(self.command, prev, self.down, self.up, low, high).sum())
         if dt is not None:
             trial.violations += self._too_far(prev, dt)
-        if not np.isfinite(seen).all():
+        self._expect(stayed or not held, "a hold and a fault hold")
+        if ramping and not held:
+            nearer = abs(self.command - self.goal) <= abs(prev - self.goal)
+            self._expect(bool(nearer.all()), "a ramp goes to the default pose")
+        self._judge_observation(bool(np.isfinite(seen).all()), stayed, fault)
+
+    def _judge_observation(self, usable: bool, stayed: bool, fault_before: str | None) -> None:
+        controller, trial = self.controller, self.trial
+        if not usable:
             trial.bad_observations += 1
-            trial.held += np.array_equal(self.command, prev)
-            trial.faults += well and controller.fault is not None
+            trial.held += stayed
+        # NaN from the network counts, too, unless a hold kept it from being looked at.
+        bad = not usable or (self._mad and not self.holding)
+        self.bad_in_a_row = self.bad_in_a_row + 1 if bad else 0
+        at_fault = fault_before is not None or self.bad_in_a_row >= controller.patience
+        self._expect((controller.fault is not None) == at_fault, "a fault comes after so many in a row, and stays")
+        trial.faults += fault_before is None and controller.fault is not None
         if controller.fault is not None and self.rng.random() < 0.2:
-            controller.start(prev, ramp=False)  # a person has looked at it
+            self._start(controller.prev, ramp=False)  # a person has looked at it
             trial.restarts += 1
 
     def _too_far(self, prev: Vector, dt: float) -> int:
