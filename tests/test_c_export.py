@@ -218,10 +218,10 @@ def test_a_late_step_moves_at_least_a_nominal_one(tmp_path, longest):
     limits = RateLimits.preset("H1", "paper")
     header = f"#define SLEWRL_LONGEST {longest}\n{c_export.limiter_header(limits)}"
     c, limiter = Compiled(tmp_path / "c", header, limits.dim, FLAGS[0]), RateLimiter(limits)
-    out, wanted = np.empty(limits.dim), np.full(limits.dim, 1e9)
+    pose, out, wanted = np.zeros(limits.dim), np.empty(limits.dim), np.full(limits.dim, 1e9)
     c.init()
-    limiter.start(out * 0)
-    assert c.start(out * 0) == c.derate(0, 0.0) == OK
+    limiter.start(pose)
+    assert c.start(pose) == c.derate(0, 0.0) == OK
     limiter.derate({limits.names[0]: 0.0})
     for dt in (limits.dt, limits.dt / 2, 10 * limits.dt, math.inf, math.nan):
         assert c.step_dt(wanted, dt, out) == OK and same(out, limiter.step(wanted, dt))
