@@ -37,7 +37,9 @@ def observe(position: Vector, velocity: Vector) -> Vector:
 def in_order(names: tuple[str, ...], message: JointState) -> tuple[Vector, Vector]:
     """Positions [rad] and velocities [rad/s] of ``names``, (d,) each; NaN for what the message leaves out."""
     position, velocity = (dict(zip(message.name, sent, strict=False)) for sent in (message.position, message.velocity))
-    return tuple(np.array([sent.get(name, np.nan) for name in names]) for sent in (position, velocity))
+    return np.array([position.get(name, np.nan) for name in names]), np.array(
+        [velocity.get(name, np.nan) for name in names]
+    )
 
 
 class PolicyNode(Node):
