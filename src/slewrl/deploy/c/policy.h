@@ -112,7 +112,7 @@ static inline void slewrl_choose(const slewrl_state *state, const float *observa
         slewrl_ask(state, observation, wanted);
 }
 
-/* Count a step that could not be used, because of its observation or of NaN from the network; a good one starts anew. */
+/* Count a step whose observation was unusable or whose output held NaN; a good one ends the row. */
 static inline void slewrl_note(slewrl_state *state, int usable, int lost)
 {
     if (usable && !lost) {
