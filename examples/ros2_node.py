@@ -36,19 +36,18 @@ def observe(position: Vector, velocity: Vector) -> Vector:
 
 def in_order(names: tuple[str, ...], message: JointState) -> tuple[Vector, Vector]:
     """Positions [rad] and velocities [rad/s] of ``names``, (d,) each; NaN for what the message leaves out."""
-    place = {name: i for i, name in enumerate(message.name)}
-    if missing := [name for name in names if name not in place]:
-        raise KeyError(f"joint states lack {', '.join(missing)}; they have: {', '.join(message.name)}")
-    order, unsent = [place[name] for name in names], [float("nan")] * len(place)
-    return np.array(message.position or unsent)[order], np.array(message.velocity or unsent)[order]
+    position, velocity = (dict(zip(message.name, sent, strict=False)) for sent in (message.position, message.velocity))
+    return np.array([position.get(name, np.nan) for name in names]), np.array(
+        [velocity.get(name, np.nan) for name in names]
+    )
 
 
 class PolicyNode(Node):
     """Runs a controller at the bundle's period.
 
-    It starts from the first pose that is measured. Joint states older than ``stale`` seconds make an unusable
-    observation: the last command is held, and after ``controller.patience`` of them in a row that is a fault, which
-    holds until the node is restarted.
+    It starts from the first whole pose that is measured. Joint states that lack a position, or are older than ``stale``
+    seconds (by their stamp if they have one, else by when they came), make an unusable observation: the last command is
+    held, and after ``controller.patience`` of them in a row that is a fault, which holds until the node is restarted.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class PolicyNode(Node):
         self.stale = 2.5 * self.dt if stale is None else stale
         self.unusable = np.full(controller.bundle.observation_size, np.nan)
         self.measured: tuple[Vector, Vector] | None = None
-        self.arrived = self.stepped = 0  # ns, on this node's clock
+        self.taken = self.stepped = 0  # ns, on this node's clock
         self.started, self.told = False, None
         self.publisher = self.create_publisher(Float64MultiArray, "/forward_position_controller/commands", 1)
         self.create_subscription(JointState, "/joint_states", self.on_joint_state, 1)
@@ -75,24 +74,29 @@ class PolicyNode(Node):
 
     def on_joint_state(self, message: JointState) -> None:
         """Remember the state; one with none of our joints is another device's."""
-        if set(message.name) & set(self.controller.names):
-            self.measured, self.arrived = in_order(self.controller.names, message), self.clock()
+        names, stamp, now = self.controller.names, message.header.stamp, self.clock()
+        if not set(message.name) & set(names):
+            return
+        self.measured = position, _ = in_order(names, message)
+        self.taken = min(now, stamp.sec * 10**9 + stamp.nanosec or now)  # unset is 0
+        if lost := [name for name, x in zip(names, position, strict=True) if not np.isfinite(x)]:
+            self.get_logger().warning(f"joint states lack a position of {', '.join(lost)}", throttle_duration_sec=1.0)
 
     def on_timer(self) -> None:
         """One control step: nothing before there is a pose, then a command every time, moved or held."""
         now = self.clock()
-        age, since = (now - self.arrived) / 1e9, (now - self.stepped) / 1e9  # s
+        age, since = (now - self.taken) / 1e9, (now - self.stepped) / 1e9  # s
         fresh = 0 <= age <= self.stale  # a clock set back is no reason to trust an old state
-        if self.measured is None or not (fresh or self.started):
+        usable = self.measured is not None and fresh and bool(np.isfinite(self.measured[0]).all())
+        if not (usable or self.started):
             self.get_logger().info("waiting for /joint_states", throttle_duration_sec=2.0)
             return
         if not self.started:
             self.controller.start(self.measured[0])
             self.started, since = True, self.dt
-        observation = self.observe(*self.measured)
         if not fresh:
             self.get_logger().warning(f"joint states are {age:.3f} s old: holding", throttle_duration_sec=1.0)
-            observation = self.unusable
+        observation = self.observe(*self.measured) if usable else self.unusable
         command, self.stepped = self.controller.step(observation, dt=since), now
         self.publisher.publish(Float64MultiArray(data=command.tolist()))
         if self.controller.fault != self.told:

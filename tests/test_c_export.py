@@ -56,7 +56,7 @@ class Compiled:
         fields += [("nans", ctypes.c_ulong), ("ready", ctypes.c_uint), ("started", ctypes.c_int)]
         fields += [("holding", ctypes.c_int)]
         if control:
-            fields += [("steps", ctypes.c_ulong), ("bad_observations", ctypes.c_ulong)]
+            fields += [(name, ctypes.c_ulong) for name in ("steps", "bad_observations", "bad_outputs")]
             fields += [("bad_in_a_row", ctypes.c_uint), ("fault", ctypes.c_int), ("ramping", ctypes.c_int)]
         self.state = type("State", (ctypes.Structure,), {"_fields_": fields})()
         self.at = ctypes.byref(self.state)
@@ -139,7 +139,7 @@ def disturb(rng: np.random.Generator, limiter: RateLimiter, copies: list[Compile
         rates = {int(i): float(rng.choice([0.0, 5e-324, limits.up[i] / 3, 2 * limits.down[i], 1e-3])) for i in joints}
         limiter.derate({limits.names[i]: rate for i, rate in rates.items()} or None)
         for copy in copies:
-            assert copy.restore() == OK
+            assert rates or copy.restore() == OK  # the others keep what they have
             assert all(copy.derate(i, rate) == OK for i, rate in rates.items())
     elif kind <= 3:
         name = "hold" if kind == 2 and rng.random() < 0.3 else "release"
@@ -213,10 +213,24 @@ def test_without_a_period_there_is_no_step_dt(tmp_path):
     assert "slewrl_step_dt" in c_export.limiter_header(limits, dt=0.01)
 
 
+@pytest.mark.parametrize("longest", ["0.3", "-2", "NAN", "HUGE_VAL", "0"])
+def test_a_late_step_moves_at_least_a_nominal_one(tmp_path, longest):
+    limits = RateLimits.preset("H1", "paper")
+    header = f"#define SLEWRL_LONGEST {longest}\n{c_export.limiter_header(limits)}"
+    c, limiter = Compiled(tmp_path / "c", header, limits.dim, FLAGS[0]), RateLimiter(limits)
+    pose, out, wanted = np.zeros(limits.dim), np.empty(limits.dim), np.full(limits.dim, 1e9)
+    c.init()
+    limiter.start(pose)
+    assert c.start(pose) == c.derate(0, 0.0) == OK
+    limiter.derate({limits.names[0]: 0.0})
+    for dt in (limits.dt, limits.dt / 2, 10 * limits.dt, math.inf, math.nan):
+        assert c.step_dt(wanted, dt, out) == OK and same(out, limiter.step(wanted, dt))
+
+
 X87 = ["-mfpmath=387"] if platform.machine() in ("x86_64", "AMD64") else []
 
 
-@pytest.mark.parametrize("flag", ["-ffast-math", "-Ofast", "-ffinite-math-only", *X87])
+@pytest.mark.parametrize("flag", ["-ffast-math", "-Ofast", "-ffinite-math-only", "-freciprocal-math", *X87])
 def test_unsafe_arithmetic_does_not_compile(tmp_path, flag):
     (tmp_path / "limiter.h").write_text(c_export.limiter_header(RateLimits.preset("H1", "paper")))
     made = compiled(tmp_path, '#include "limiter.h"\nint main(void) { return 0; }\n', "-std=c99", flag)
@@ -344,6 +358,8 @@ def test_policies_agree_with_the_controller_in_closed_loop(exported, tmp_path, l
             pose, ramp = rng.uniform(-1.3, 1.3, d), bool(rng.integers(2))
             controller.start(pose, ramp)
             assert c.control_start(pose, int(ramp)) == OK
+            controller.derate({limits.names[t // 1000 % d]: 0.0} if t % 2000 else None)  # a ramp without one joint
+            assert (c.derate(t // 1000 % d, 0.0) if t % 2000 else c.restore()) == OK
         observation[:d] += controller.prev.astype(np.float32)
         prev[t] = c.state.prev
         dt = float(rng.uniform(0, 0.08)) if t % 3 == 0 else None
@@ -357,12 +373,33 @@ def test_policies_agree_with_the_controller_in_closed_loop(exported, tmp_path, l
     assert not boxmath.outside(ours, prev, limits.down, limits.up, low, high).any()
 
 
+LARGEST = np.finfo(np.float32).max
+UNUSABLE = np.array([np.nan, np.inf, -np.inf, LARGEST, -LARGEST], np.float32)
+
+
 def observed(rng: np.random.Generator, steps: int, n: int) -> np.ndarray:
     """Small and large, one in fifty unusable, and now and then ten of those in a row."""
     observations = (rng.normal(size=(steps, n)) * 10 ** rng.uniform(-2, 1.5, (steps, 1))).astype(np.float32)
     bad = (rng.random(steps) < 0.02) | (np.arange(steps) % 2000 // 10 == 50)
-    observations[bad, rng.integers(n, size=bad.sum())] = rng.choice([np.nan, np.inf, -np.inf], bad.sum())
+    observations[bad, rng.integers(n, size=bad.sum())] = rng.choice(UNUSABLE, bad.sum())
     return observations
+
+
+@pytest.mark.parametrize(("layer", "agent", "bound"), CASES)
+def test_nan_from_the_network_counts_as_an_unusable_observation_does(exported, tmp_path, layer, agent, bound):
+    found = bundle.read(exported(layer, agent, bound).bundle)
+    n, d = found.observation_size, len(found.limits.names)
+    c = Compiled(tmp_path / "c", c_export.policy_header(found), d, FLAGS[0], control=True)
+    good, unseen, out, pose = np.zeros(n, np.float32), np.full(n, np.nan, np.float32), np.empty(d), np.full(d, 0.05)
+    lost = np.full(n, np.nextafter(LARGEST, np.float32(0)))  # usable, but sums of it are inf - inf
+    c.init()
+    for _ in range(2):
+        assert c.control_start(pose, 0) == OK
+        for observation in (lost, unseen, lost, unseen, good, lost, unseen, unseen, lost):
+            before = np.array(c.state.prev)
+            assert c.control(observation, out) == OK and (observation is good or same(out, before))
+        assert c.control(lost, out) == FAULT and same(out, before) and c.control(good, out) == FAULT
+    assert (c.state.bad_outputs, c.state.bad_observations, c.state.nans) == (10, 8, 10 * d)
 
 
 def test_layers_without_c_are_named(exported):

@@ -56,7 +56,8 @@ CONTROL_USAGE = (
 CONTROL_STATE = """\
     unsigned long steps;            /* calls of slewrl_control */
     unsigned long bad_observations; /* how many of them saw NaN or infinity */
-    unsigned bad_in_a_row;
+    unsigned long bad_outputs;      /* how many of them had NaN from the network */
+    unsigned bad_in_a_row;          /* of either kind */
     int fault;   /* holding until slewrl_control_start */
     int ramping; /* on the way to the policy's own pose */
 """

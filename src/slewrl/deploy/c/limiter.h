@@ -17,6 +17,9 @@
 #if defined(__ASSOCIATIVE_MATH__)
 #error "slewrl: -fassociative-math reorders sums, which voids the limit; compile this file without it"
 #endif
+#if defined(__RECIPROCAL_MATH__)
+#error "slewrl: -freciprocal-math rounds quotients twice, which voids the limit; compile this file without it"
+#endif
 #if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 2 || __FLT_EVAL_METHOD__ < 0)
 #error "slewrl: sums are kept in more than double, which voids the limit; on x86 compile with -msse2 -mfpmath=sse"
 #endif
@@ -28,7 +31,7 @@
 #define SLEWRL_NO_CONTRACTION _Pragma("STDC FP_CONTRACT OFF")
 #endif
 
-/* How many nominal steps' worth a late step may move; 1 never makes up for lost time. */
+/* How many nominal steps' worth a late step may move, >= 1; 1 never makes up for lost time. */
 #ifndef SLEWRL_LONGEST
 #define SLEWRL_LONGEST @LONGEST@
 #endif
@@ -149,7 +152,8 @@ static inline int slewrl_restore(slewrl_state *state)
     return SLEWRL_OK;
 }
 
-/* Lower the rate of one joint from now on, to `rate` per nominal step; never above its limit. 0 holds the joint. */
+/* Lower the rate of one joint from now on, to `rate` per nominal step; never above its limit. 0 holds the joint.
+ * The others keep what they have. */
 static inline int slewrl_derate(slewrl_state *state, int joint, double rate)
 {
     if (state->ready != SLEWRL_READY)
@@ -175,8 +179,9 @@ static inline void slewrl_init(slewrl_state *state)
     (void)slewrl_restore(state);
 }
 
-/* Begin, or begin again, from where the joints are, or from the command last handed out. A pose outside the range is
- * taken as it is: from there a joint may only come back, within its rate. Counts, rates and a hold stay as they are. */
+/* Begin, or begin again, from where the joints are, or from the command last handed out. This is the one moment the
+ * limit does not cover: while a drive follows commands, start from the last of them. A pose outside the range is taken
+ * as it is: from there a joint may only come back, within its rate. Counts, rates and a hold stay as they are. */
 static inline int slewrl_start(slewrl_state *state, const double *pose)
 {
     if (state->ready != SLEWRL_READY)

@@ -1,10 +1,12 @@
-/* How many nominal steps `dt` seconds are: zero, negative and NaN none, a late one no more than SLEWRL_LONGEST. */
+/* How many nominal steps `dt` seconds are: zero, negative and NaN none, a late one no more than SLEWRL_LONGEST,
+ * which counts as 1 if it is below that, NaN or infinite. */
 static inline double slewrl_nominal_steps(double dt)
 {
+    const double said = SLEWRL_LONGEST, longest = said >= 1.0 && said < HUGE_VAL ? said : 1.0;
     double steps = dt > 0.0 ? nextafter(dt / SLEWRL_DT, 0.0) : 0.0; /* the quotient may have been rounded up */
     if (dt >= SLEWRL_DT)
         steps = slewrl_max(steps, 1.0);
-    return slewrl_min(steps, SLEWRL_LONGEST);
+    return slewrl_min(steps, longest);
 }
 
 /* As slewrl_step, `dt` measured seconds after the last one: a short step moves less. */

@@ -21,7 +21,7 @@ static inline void slewrl_dense(float *out, const float *weight, const float *bi
 static inline void slewrl_relu(float *x, int size)
 {
     for (int i = 0; i < size; i++)
-        x[i] = x[i] < 0.0f ? 0.0f : x[i]; /* NaN stays: it is to hold the joint */
+        x[i] = x[i] < 0.0f ? 0.0f : x[i]; /* NaN stays: it is to be seen */
 }
 
 /* One joint of the action layer @LAYER@. Rates are half a float lower here (Theorem 2), as in training. */
@@ -35,11 +35,12 @@ static inline float slewrl_layer(float latent, float prev, int i)
     const float v = @SQUASH@;
 @PLACE@
     if (latent != latent || command != command)
-        return prev; /* NaN holds the joint */
+        return latent + command; /* NaN stays: the limiter holds the joint and counts it */
     return fminf(fmaxf(command, bottom), top);
 }
 
-/* The policy itself, without state: observation and previous action to action, all in the units of training. */
+/* The policy itself, without state: observation and previous action to action, all in the units of training. NaN for
+ * a joint whose number got lost on the way. */
 static inline void slewrl_policy(const float *observation, const float *previous_action, float *action)
 {
     float input[SLEWRL_OBSERVATIONS + SLEWRL_JOINTS];
@@ -53,19 +54,20 @@ static inline void slewrl_policy(const float *observation, const float *previous
 
 /* -------------------------------------------------------------------------------------------- policy and limiter
  *
- * The rules of slewrl's Controller: NaN or infinity in the observation holds and is counted, and is a fault
- * after SLEWRL_PATIENCE of them in a row; NaN from the network holds that joint; a start far from the policy's own
- * pose ramps there first.
+ * The rules of slewrl's Controller: NaN or infinity in the observation holds, NaN from the network holds that joint;
+ * either is counted, and SLEWRL_PATIENCE such steps in a row are a fault; a start far from the policy's own pose ramps
+ * there first.
  */
 
 #ifndef SLEWRL_PATIENCE
 #define SLEWRL_PATIENCE 5
 #endif
 
-static inline int slewrl_all_finite(const float *x, int size)
+/* Whether all are below the largest float, which is as good as infinite; no for NaN. */
+static inline int slewrl_all_usable(const float *x, int size)
 {
     for (int i = 0; i < size; i++)
-        if (!(x[i] > -HUGE_VALF && x[i] < HUGE_VALF))
+        if (!(x[i] > -0x1.fffffep127f && x[i] < 0x1.fffffep127f))
             return 0;
     return 1;
 }
@@ -98,43 +100,54 @@ static inline void slewrl_ask(const slewrl_state *state, const float *observatio
         wanted[i] = action[i];
 }
 
-static inline void slewrl_note_bad(slewrl_state *state)
-{
-    state->bad_observations++;
-    if (!state->fault && ++state->bad_in_a_row >= SLEWRL_PATIENCE)
-        state->fault = 1;
-}
-
-/* Where to go, for an observation that may be unusable. */
-static inline void slewrl_choose(slewrl_state *state, const float *observation, double *wanted)
+/* Where to go: nowhere with an unusable observation or at fault, else to the policy's own pose or where it wants. */
+static inline void slewrl_choose(const slewrl_state *state, const float *observation, int usable, double *wanted)
 {
     memcpy(wanted, state->prev, sizeof state->prev);
-    if (!slewrl_all_finite(observation, SLEWRL_OBSERVATIONS)) {
-        slewrl_note_bad(state);
+    if (!usable || state->fault)
         return;
-    }
-    if (state->fault)
-        return;
-    state->bad_in_a_row = 0;
     if (state->ramping)
         memcpy(wanted, slewrl_target, sizeof slewrl_target);
     else
         slewrl_ask(state, observation, wanted);
 }
 
+/* Count a step whose observation was unusable or whose output held NaN; a good one ends the row. */
+static inline void slewrl_note(slewrl_state *state, int usable, int lost)
+{
+    if (usable && !lost) {
+        state->bad_in_a_row = 0;
+        return;
+    }
+    state->bad_observations += !usable;
+    state->bad_outputs += usable != 0;
+    if (++state->bad_in_a_row >= SLEWRL_PATIENCE)
+        state->fault = 1;
+}
+
+/* Whether every joint that may move is at the policy's own pose. */
+static inline int slewrl_is_there(const slewrl_state *state)
+{
+    for (int i = 0; i < SLEWRL_JOINTS; i++)
+        if (state->prev[i] != slewrl_target[i] && (state->rise[i] > 0.0 || state->fall[i] > 0.0))
+            return 0;
+    return 1;
+}
+
 static inline int slewrl_control_advance(slewrl_state *state, const float *observation, double steps, double *out)
 {
     double wanted[SLEWRL_JOINTS];
-    int there = 1;
+    const unsigned long nans = state->nans;
+    int usable;
     if (state->ready != SLEWRL_READY || !state->started)
         return SLEWRL_NOT_STARTED;
     state->steps++;
-    slewrl_choose(state, observation, wanted);
+    usable = slewrl_all_usable(observation, SLEWRL_OBSERVATIONS);
+    slewrl_choose(state, observation, usable, wanted);
     (void)slewrl_advance(state, wanted, steps, out);
-    for (int i = 0; i < SLEWRL_JOINTS; i++)
-        there &= out[i] == slewrl_target[i];
-    if (there)
-        state->ramping = 0;
+    slewrl_note(state, usable, state->nans != nans);
+    if (state->ramping && !state->fault)
+        state->ramping = !slewrl_is_there(state);
     return state->fault ? SLEWRL_FAULT : SLEWRL_OK;
 }
 
