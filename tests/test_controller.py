@@ -101,7 +101,7 @@ def test_a_bad_observation_holds_and_many_are_a_fault(controller, bad):
         assert (controller.fault is not None) == (k == 4)
     held = controller.prev
     assert np.array_equal(controller.step(good), held)  # a fault stays until a person starts it again
-    assert "5 steps in a row were unusable" in controller.fault and controller.bad_observations == 9
+    assert "5 unusable steps in a row" in controller.fault and controller.bad_observations == 9
     controller.start(held)
     assert controller.fault is None and not np.array_equal(controller.step(good), held)
 
@@ -184,7 +184,7 @@ def test_a_network_that_fails_is_a_fault(controller, monkeypatch):
     for _ in range(5):
         before = controller.prev
         assert controller.fault is None and np.array_equal(controller.step(seen), before)
-    assert "network's output held NaN" in controller.fault and controller.bad_outputs == 5
+    assert "NaN in the network's output" in controller.fault and controller.bad_outputs == 5
     monkeypatch.undo()
     controller.start([0.0, 0.0])
     controller._binding = None  # ONNX Runtime raises

@@ -156,9 +156,9 @@ class Controller:
         self.bad_outputs += usable
         self._bad_in_a_row += 1
         if self._bad_in_a_row >= self.patience and self.fault is None:
-            what = "the network's output held NaN" if usable else "observations held NaN or infinity"
+            where = "the network's output" if usable else "the observation"
             self.fault = (
-                f"{self.patience} steps in a row were unusable, at last because {what}; holding until start(pose)"
+                f"{self.patience} unusable steps in a row, at last for NaN in {where}; holding until start(pose)"
             )
 
     # ------------------------------------------------------------------ over a restart
