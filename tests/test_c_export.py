@@ -450,3 +450,16 @@ def test_what_cannot_be_exported(exported, tmp_path):
     with pytest.raises(FileNotFoundError, match="no folder"):
         Export(tmp_path / "limits.yaml", "c", tmp_path / "none" / "x.h").run()
     assert [p.name for p in tmp_path.iterdir()] == ["limits.yaml"]
+
+
+def test_two_headers_under_one_prefix_do_not_compile(tmp_path):
+    for name, size in (("one", 2), ("two", 3)):
+        limits = RateLimits(delta=0.1, low=[-1.0] * size, high=1.0)
+        (tmp_path / f"{name}.h").write_text(c_export.limiter_header(limits))
+    for names, fine in ((("one", "one"), True), (("one", "two"), False)):
+        (tmp_path / "main.c").write_text(
+            "".join(f'#include "{name}.h"\n' for name in names) + "int main(void) { return 0; }\n"
+        )
+        command = ["gcc", "-std=c99", "-fsyntax-only", "main.c"]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (result.returncode == 0) == fine and ("--prefix" in result.stderr) != fine

@@ -169,6 +169,24 @@ def test_resume_goes_on_at_any_step_of_a_ramp(made):
     assert all(list(commands(k)) == whole for k in range(1, 60))
 
 
+def test_a_start_does_not_lift_an_emergency_hold(controller):
+    controller.hold()
+    controller.start([0.0, 0.0])
+    for seen in observations(controller, 3):
+        assert np.array_equal(controller.step(seen), [0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"bundle": "x"}, "of another bundle"), ({"more": 1}, "expected what state"), ({"rates": [[NAN]]}, "rates")],
+)
+def test_a_state_that_is_none_is_refused(controller, change, message):
+    with pytest.raises(ValueError, match=message):
+        controller.resume({**controller.state(), **change})
+    with pytest.raises(ValueError, match="expected what state"):
+        controller.resume("{}")
+
+
 def test_a_ramp_ends_though_a_joint_may_not_move(made):
     controller = Controller(made)
     controller.start([1.0, -1.0])

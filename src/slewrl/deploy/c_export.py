@@ -9,6 +9,7 @@ The C itself is in ``c/``, written to be read; this file fills in the numbers. T
 
 import re
 import textwrap
+import zlib
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -276,8 +277,15 @@ def _header(prefix: str, banner: str, parts: list[str]) -> str:
     """Put together, under ``prefix``; the guard is the prefix's, so that one program can hold several."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", prefix):
         raise ValueError(f"prefix is {prefix!r}, expected small letters, digits and _ such as left_arm")
-    opening = "#ifndef SLEWRL_H\n#define SLEWRL_H\n\n#include <math.h>\n#include <stddef.h>\n#include <string.h>"
-    body = "\n\n".join([opening, *(part.strip("\n") for part in parts), "#endif"])
+    text = "\n\n".join(part.strip("\n") for part in parts)
+    mark = f"0x{zlib.crc32(text.encode()):08x}"  # tells this header from another one under the same prefix
+    opening = (
+        f"#ifndef SLEWRL_H\n#define SLEWRL_H {mark}\n\n#include <math.h>\n#include <stddef.h>\n#include <string.h>"
+    )
+    closing = (
+        f"#elif SLEWRL_H != {mark}\n#error two headers have the same prefix; export one with another --prefix\n#endif"
+    )
+    body = "\n\n".join([opening, text, closing])
     return _renamed(banner, prefix) + "\n" + _renamed(body, prefix) + "\n"
 
 

@@ -58,8 +58,9 @@ def check(path: Path, steps: int, seed: int, say: Say) -> dict[str, Any]:
         seed: of the trial.
         say: called with a line now and then.
     """
-    data = path.read_bytes() if path.is_file() else b""  # once: what is checked is what is named
-    found = parse(data) if data else read(path)
+    read(path)  # for its messages
+    data = path.read_bytes()  # once: what is checked is what is named
+    found = parse(data)
     say(f"{path.name}: every byte has its SHA-256, {len(found.limits.names)} joints")
     parity = compare_to_torch(found)
     agree = "agree" if parity["passed"] else "do NOT agree"

@@ -24,6 +24,8 @@ a restart                                      ``resume(state)``, with what ``st
 =============================================  =========================================================================
 """
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,8 @@ from slewrl.deploy.bundle import Bundle, BundleError, read
 from slewrl.deploy.limiter import RateLimiter, Vector, fill
 
 OUTPUTS = ["action"]
+STATE = ("bundle", "prev", "rates", "ramping", "holding", "fault", "bad_in_a_row")
+"""What the next command depends on."""
 LARGEST = float(np.finfo(np.float32).max)
 """An observation as large as this is as good as infinite."""
 
@@ -64,6 +68,7 @@ class Controller:
         self.ramping = False
         """Whether the next step still goes to the default pose."""
         self._bad_in_a_row = 0
+        self._identity = hashlib.sha256(json.dumps(self.bundle.manifest, sort_keys=True).encode()).hexdigest()
         self._session = session(self.bundle)
         n, d = self.bundle.observation_size, len(self.bundle.limits.names)
         self._observation, self._previous, self._action = (np.zeros(size, np.float32) for size in (n, d, d))
@@ -83,14 +88,13 @@ class Controller:
         return self.limiter.prev
 
     def start(self, pose: Sequence[float] | NDArray[Any], ramp: bool | None = None) -> None:
-        """Begin from the pose that was measured, or from the command last handed out; clears a fault and a hold.
+        """Begin from the pose that was measured, or from the command last handed out; clears a fault, not a hold.
 
         Args:
-            pose: (d,), in the units of the limits.
+            pose: (d,), in the units of the limits; where actions are no poses, such as torques, the last command.
             ramp: for this start; default as constructed. A restart in mid-run passes False.
         """
         self.limiter.start(pose)
-        self.limiter.release()
         self.fault, self._bad_in_a_row = None, 0
         far = np.abs(self.limiter.prev - self._target) > np.minimum(self.limiter.up, self.limiter.down)
         self.ramping = bool(far.any()) and (self.ramp if ramp is None else ramp)
@@ -166,15 +170,19 @@ class Controller:
     def state(self) -> dict[str, Any]:
         """All that the next command depends on, as numbers and words that JSON keeps to the bit."""
         return {
-            "prev": self.limiter.prev.tolist(), "rates": self.limiter.rates.tolist(), "ramping": self.ramping,
+            "bundle": self._identity, "prev": self.limiter.prev.tolist(), "rates": self.limiter.rates.tolist(), "ramping": self.ramping,
             "holding": self.limiter.holding, "fault": self.fault, "bad_in_a_row": self._bad_in_a_row,
         }  # fmt: skip
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on where ``state`` was taken, in this process or another one."""
+        """Go on where ``state`` was taken, in this process or another one, with the same bundle."""
+        if not isinstance(state, Mapping) or set(state) != set(STATE):
+            raise ValueError(f"the state is {str(state)[:60]!r}, expected what state() gave, with {', '.join(STATE)}")
+        if state["bundle"] != self._identity:
+            raise ValueError("the state is of another bundle: start(prev) with this one, which may have other limits")
         self.start(state["prev"], ramp=False)
         self.limiter.set_rates(state["rates"])
-        self.limiter.holding, self.ramping = bool(state["holding"]), bool(state["ramping"])
+        self.limiter.holding, self.ramping = state["holding"] is not False, state["ramping"] is not False
         self.fault, self._bad_in_a_row = state["fault"], int(state["bad_in_a_row"])
 
     # ------------------------------------------------------------------ now and then
@@ -184,7 +192,7 @@ class Controller:
         self.limiter.derate(rates)
 
     def hold(self) -> None:
-        """Hold the last command until ``release`` or ``start``."""
+        """Hold the last command until ``release``."""
         self.limiter.hold()
 
     def release(self) -> None:

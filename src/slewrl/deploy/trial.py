@@ -112,7 +112,7 @@ class Adversary:
 
     def _start(self, pose: Vector, ramp: bool) -> None:
         self.controller.start(pose, ramp)
-        self.bad_in_a_row, self.holding = 0, False
+        self.bad_in_a_row = 0
         self.trial.ramps += self.controller.ramping
         self._expect(np.array_equal(self.controller.prev, pose), "it starts where it is told")
         self._expect(self.controller.fault is None, "a start clears a fault")

@@ -72,14 +72,13 @@ static inline int slewrl_all_usable(const float *x, int size)
     return 1;
 }
 
-/* Begin from the pose that was measured, or from the command last handed out; clears a fault and a hold. With `ramp`,
+/* Begin from the pose that was measured, or from the command last handed out; clears a fault. With `ramp`,
  * a start more than a step away from the policy's own pose goes there first; a restart in mid-run passes 0. */
 static inline int slewrl_control_start(slewrl_state *state, const double *pose, int ramp)
 {
     int code = slewrl_start(state, pose), away = 0;
     if (code != SLEWRL_OK)
         return code;
-    slewrl_release(state);
     state->fault = 0;
     state->bad_in_a_row = 0;
     for (int i = 0; i < SLEWRL_JOINTS; i++)
