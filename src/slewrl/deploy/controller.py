@@ -170,8 +170,9 @@ class Controller:
     def state(self) -> dict[str, Any]:
         """All that the next command depends on, as numbers and words that JSON keeps to the bit."""
         return {
-            "bundle": self._identity, "prev": self.limiter.prev.tolist(), "rates": self.limiter.rates.tolist(), "ramping": self.ramping,
-            "holding": self.limiter.holding, "fault": self.fault, "bad_in_a_row": self._bad_in_a_row,
+            "bundle": self._identity, "prev": self.limiter.prev.tolist(), "rates": self.limiter.rates.tolist(),
+            "ramping": self.ramping, "holding": self.limiter.holding, "fault": self.fault,
+            "bad_in_a_row": self._bad_in_a_row,
         }  # fmt: skip
 
     def resume(self, state: Mapping[str, Any]) -> None:
