@@ -1,14 +1,13 @@
 """The paper's constraint tables as named limits. Every number is a decimal string, so none is rounded twice.
 
-Sources: DD-SRad Table constraint_params (MuJoCo) and sim_constraint_params (robots); actuator order and ranges
-from the Gymnasium v5 XML files; H1 and G1 joint ranges from Unitree's URDFs (docs/deviations.md says how the
-paper's contradictions were resolved).
+Sources: DD-SRad Table constraint_params; actuator order and ranges from the Gymnasium v5 XML files. The robots' are
+in robots/ (docs/deviations.md says how the paper's contradictions were resolved).
 """
 
 from collections.abc import Callable
 from difflib import get_close_matches
+from functools import partial
 
-from slewrl.importers import guess_groups
 from slewrl.limits import RateLimits
 
 ANT = [f"{part}_{leg}" for leg in (4, 1, 2, 3) for part in ("hip", "ankle")]
@@ -23,24 +22,6 @@ HUMANOID_TIGHT = {"hip": "0.32", "knee": "0.20", "shoulder": "0.20", "elbow": "0
 HUMANOID_PARTS = [next(part for part in HUMANOID_TIGHT if part in name) for name in HUMANOID]
 HALFCHEETAH = ["bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot"]
 HOPPER = ["thigh", "leg", "foot"]
-
-# One leg: (delta, low, high) in radians per 20 ms step and radians.
-H1 = {
-    "hip_yaw": ("0.40", "-0.43", "0.43"),
-    "hip_roll": ("0.40", "-0.43", "0.43"),
-    "hip_pitch": ("0.40", "-3.14", "2.53"),
-    "knee": ("0.25", "-0.26", "2.05"),
-    "ankle": ("0.18", "-0.87", "0.52"),
-}
-G1 = {
-    "hip_pitch": ("0.40", "-2.5307", "2.8798"),
-    "hip_roll": ("", "", ""),  # not symmetric, and the paper gives two limits: see _g1
-    "hip_yaw": ("0.35", "-2.7576", "2.7576"),
-    "knee": ("0.35", "-0.0873", "2.8798"),
-    "ankle_pitch": ("0.25", "-0.8727", "0.5236"),
-    "ankle_roll": ("0.18", "-0.2618", "0.2618"),
-}
-ROBOT_DT = 0.02
 
 
 def preset(task: str, name: str) -> RateLimits:
@@ -77,19 +58,20 @@ def _humanoid(delta: list[str]) -> RateLimits:
     return _torque(HUMANOID, HUMANOID_PARTS, delta, "0.4")
 
 
-def _robot(
-    one_side: dict[str, tuple[str, str, str]], others: dict[str, tuple[str, str, str]] | None = None
-) -> RateLimits:
-    """Left and right copies of a leg, then ``others``, which also replace what is not symmetric."""
-    rows = {f"{side}_{joint}": row for side in ("left", "right") for joint, row in one_side.items()} | (others or {})
-    delta, low, high = zip(*rows.values(), strict=True)
-    return RateLimits(delta, low, high, names=rows, groups=guess_groups(rows), dt=ROBOT_DT, units="rad")
+def _robot(name: str, presets: tuple[str, ...]) -> dict[str, Callable[[], RateLimits]]:
+    """A robot's presets; its file is read only when one of them is asked for."""
+    return {preset: partial(_robot_limits, name, preset) for preset in presets}
 
 
-def _g1(hip_roll: str) -> RateLimits:
-    left, right = (hip_roll, "-0.5236", "2.9671"), (hip_roll, "-2.9671", "0.5236")
-    return _robot(G1, {"left_hip_roll": left, "right_hip_roll": right, "waist_yaw": ("0.25", "-2.618", "2.618")})
+def _robot_limits(name: str, preset: str) -> RateLimits:
+    from slewrl.robots import ROBOTS
 
+    limits: RateLimits = ROBOTS[name].rate_limits(preset)
+    return limits
+
+
+H1 = _robot("h1", ("paper", "spec", "tight"))
+G1 = _robot("g1", ("paper", "paper_table", "spec", "tight"))
 
 PRESETS: dict[str, dict[str, Callable[[], RateLimits]]] = {
     "Ant-v5": {
@@ -120,6 +102,6 @@ PRESETS: dict[str, dict[str, Callable[[], RateLimits]]] = {
         "wide": lambda: _torque(["joint0", "joint1"], ["shoulder", "elbow"], ["2", "2"], "1"),
         "tight": lambda: _torque(["joint0", "joint1"], ["shoulder", "elbow"], ["0.1", "0.25"], "1"),
     },
-    "H1": {"paper": lambda: _robot(H1)},
-    "G1": {"paper": lambda: _g1(hip_roll="0.10"), "paper_table": lambda: _g1(hip_roll="0.40")},
+    **dict.fromkeys(("H1", "H1-flat", "H1-rough"), H1),
+    **dict.fromkeys(("G1", "G1-flat", "G1-rough"), G1),
 }

@@ -1,0 +1,161 @@
+"""Links and joints of an MJCF, as MuJoCo compiles it. Meshes only count for the mass they may carry."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import mujoco  # type: ignore[import-untyped]
+import numpy as np
+
+from slewrl.importers import guess_groups
+from slewrl.robots.spec import Floats, Geom, JointSpec, LinkSpec, inertia_of, rpy_of, vector
+
+SIZES = {"box": 3, "sphere": 1, "capsule": 2, "cylinder": 2, "ellipsoid": 3}
+"""How many numbers say how large a primitive is."""
+KINDS = {int(getattr(mujoco.mjtGeom, f"mjGEOM_{kind.upper()}")): kind for kind in SIZES}
+AT_ORIGIN = np.zeros(3)
+
+
+def mjcf_links(path: Path, drives: Callable[[str], bool]) -> tuple[LinkSpec, ...]:
+    """The links in tree order; NaN where the file says nothing of a joint's range, effort or gains.
+
+    Args:
+        path: the file.
+        drives: whether a joint is to be driven, by name; one that is not may be of any kind.
+    """
+    model = _compiled(path)
+    base, *others = _bodies(path, model)
+    # Our links turn about their origin, so a joint's place in its body becomes the link's origin.
+    anchors = {base: AT_ORIGIN}
+    made = [_link(model, base, None, AT_ORIGIN, AT_ORIGIN)]
+    for body in others:
+        joint, anchors[body] = _joint(path, model, body, drives)
+        made.append(_link(model, body, joint, anchors[body], anchors[int(model.body_parentid[body])]))
+    return tuple(made)
+
+
+def _compiled(path: Path) -> mujoco.MjModel:
+    """The model, without its meshes if they cannot be read."""
+    try:
+        return mujoco.MjModel.from_xml_path(str(path))
+    except ValueError as error:
+        first = error
+    try:
+        spec = mujoco.MjSpec.from_file(str(path))
+        for part in [geom for geom in spec.geoms if geom.type == mujoco.mjtGeom.mjGEOM_MESH] + list(spec.meshes):
+            spec.delete(part)
+        return spec.compile()
+    except ValueError as error:
+        raise ValueError(f"{path}: {first} (and without its meshes: {error})") from error
+
+
+def _bodies(path: Path, model: mujoco.MjModel) -> list[int]:
+    """The robot's base and all below it."""
+    bases = sorted({int(model.body_rootid[body]) for body in model.jnt_bodyid})
+    if len(bases) != 1:
+        names = ", ".join(_name(model, body) for body in bases)
+        raise ValueError(
+            f"{path}: bodies with joints in the world are {names or 'none'}, expected exactly one: the base"
+        )
+    if any(kind != mujoco.mjtJoint.mjJNT_FREE for kind in model.jnt_type[model.jnt_bodyid == bases[0]]):
+        raise ValueError(f"{path}: base {_name(model, bases[0])!r} turns about a joint, expected it free or fixed")
+    return [body for body in range(model.nbody) if model.body_rootid[body] == bases[0]]
+
+
+def _link(
+    model: mujoco.MjModel, body: int, joint: JointSpec | None, anchor: Floats, parents_anchor: Floats
+) -> LinkSpec:
+    first = model.body_parentid[body] == 0
+    turn = np.eye(3) if first else _matrix(model.body_quat[body])
+    return LinkSpec(
+        name=_name(model, body),
+        parent="" if first else _name(model, int(model.body_parentid[body])),
+        pos=vector(AT_ORIGIN if first else model.body_pos[body] + turn @ anchor - parents_anchor),
+        rpy=rpy_of(turn),
+        mass=float(model.body_mass[body]),
+        com=vector(model.body_ipos[body] - anchor),
+        inertia=inertia_of(_matrix(model.body_iquat[body]), np.diag(model.body_inertia[body])),
+        joint=joint,
+        geoms=_geoms(model, body, anchor),
+    )
+
+
+def _joint(
+    path: Path, model: mujoco.MjModel, body: int, drives: Callable[[str], bool]
+) -> tuple[JointSpec | None, Floats]:
+    """The body's joint and its place in the body."""
+    number, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
+    if count > 1:
+        raise ValueError(f"{path}: body {_name(model, body)!r} has {count} joints, expected at most one")
+    if count == 0:
+        return None, AT_ORIGIN
+    joint = model.joint(number)
+    at, dof = int(joint.qposadr[0]), int(joint.dofadr[0])
+    if model.jnt_type[number] != mujoco.mjtJoint.mjJNT_HINGE:
+        if not drives(joint.name):
+            return None, AT_ORIGIN
+        raise ValueError(
+            f"{path}: joint {joint.name!r} is not a hinge; "
+            "name the joints to drive by joints=[...], and the others are welded"
+        )
+    if model.qpos0[at] != 0:
+        raise ValueError(f"{path}: joint {joint.name!r} has ref {model.qpos0[at]}, expected 0")
+    low, high = joint.range.tolist() if model.jnt_limited[number] else (math.nan, math.nan)
+    kp, kd, effort = _servo(model, number)
+    made = JointSpec(
+        name=joint.name,
+        axis=vector(joint.axis),
+        low=low,
+        high=high,
+        speed=None,
+        effort=effort,
+        kp=kp,
+        kd=kd,
+        default=float(model.key_qpos[0, at] if model.nkey else 0.0),
+        group=guess_groups([joint.name])[0],
+        armature=float(model.dof_armature[dof]),
+        damping=float(np.ravel(model.dof_damping[dof])[0]),
+        frictionloss=float(model.dof_frictionloss[dof]),
+        source=path.name,
+    )
+    return made, np.array(joint.pos)
+
+
+def _servo(model: mujoco.MjModel, joint: int) -> tuple[float, float, float]:
+    """kp, kd and effort of a joint's actuator; NaN for what it does not say."""
+    kp = kd = math.nan
+    effort = float(model.jnt_actfrcrange[joint, 1]) if model.jnt_actfrclimited[joint] else math.nan
+    on_joints = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT
+    for i in np.flatnonzero(on_joints & (model.actuator_trnid[:, 0] == joint)):
+        gear, gain = float(model.actuator_gear[i, 0]), float(model.actuator_gainprm[i, 0])
+        if model.actuator_forcelimited[i]:
+            effort = gear * float(model.actuator_forcerange[i, 1])
+        if model.actuator_biastype[i] == mujoco.mjtBias.mjBIAS_AFFINE:
+            kp, kd = gear * gear * gain, -gear * gear * float(model.actuator_biasprm[i, 2])
+        elif model.actuator_ctrllimited[i] and not model.actuator_forcelimited[i]:
+            effort = gear * gain * float(model.actuator_ctrlrange[i, 1])
+    return kp, kd, effort
+
+
+def _geoms(model: mujoco.MjModel, body: int, anchor: Floats) -> tuple[Geom, ...]:
+    """The primitives that touch something."""
+    made = []
+    for i in np.flatnonzero(model.geom_bodyid == body):
+        kind = KINDS.get(int(model.geom_type[i]))
+        if kind and (model.geom_contype[i] or model.geom_conaffinity[i]):
+            size = tuple(float(number) for number in model.geom_size[i, : SIZES[kind]])
+            turn = rpy_of(_matrix(model.geom_quat[i]))
+            made.append(Geom(kind, size, vector(model.geom_pos[i] - anchor), turn, touches=True))
+    return tuple(made)
+
+
+def _name(model: mujoco.MjModel, body: int) -> str:
+    return model.body(body).name or f"body{body}"
+
+
+def _matrix(quaternion: Floats) -> Floats:
+    """(3, 3) of (w, x, y, z)."""
+    w, x, y, z = quaternion
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    turn: Floats = np.eye(3) + 2 * w * cross + 2 * cross @ cross
+    return turn
