@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from slewrl import LAYERS, RateLimits, __version__
-from slewrl.cli import Train, _value, main, refuse_repeats
+from slewrl.cli import main, refuse_repeats
+from slewrl.commands.train import Train, _value
 from slewrl.runs import RunFolder, RunSpec
 from slewrl.train import check_spec
 

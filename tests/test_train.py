@@ -147,6 +147,24 @@ def test_mujoco_runs_resume_bit_for_bit(task, tmp_path):
     assert {k: v for k, v in parts.items() if "csv" not in k} == {k: v for k, v in whole.items() if "csv" not in k}
 
 
+WALK = replace(
+    SPEC, task="G1-flat", limits="paper", agent="fastsac", environments=4, steps=1600, learning_starts=400,
+    batch_size=16, evaluate_every=400, evaluate_episodes=2, task_options={"seconds": 1.0, "push": 1.0, "delay": 1},
+    agent_options={"actor_hidden": [16], "critic_hidden": [16], "n_steps": 2},
+)  # fmt: skip
+
+
+def test_a_walking_run_resumes_bit_for_bit(tmp_path):
+    """Killed twice with SIGKILL; the curriculum, delays and pushes go on as if nothing had happened."""
+    expected = fingerprint(finished(tmp_path / "whole", WALK))
+    folder = killed(tmp_path / "run", WALK, kills=2, seed=0, seconds=2.0)
+    assert fingerprint(folder) == expected
+    rows = np.genfromtxt(folder.path / "train.csv", delimiter=",", names=True)
+    assert rows["violations"][-1] == 0 and rows["episodes"][-1] > 20
+    evaluation = np.genfromtxt(folder.path / "eval.csv", delimiter=",", names=True)
+    assert (evaluation["violations"] == 0).all() and np.isfinite(evaluation["vte"]).all()
+
+
 def test_no_violation_from_warm_up_to_the_end(tmp_path):
     folder = finished(tmp_path / "run", replace(SPEC, task="HalfCheetah-v5", steps=2000, learning_starts=1700))
     rows = np.genfromtxt(folder.path / "train.csv", delimiter=",", names=True)
@@ -245,7 +263,7 @@ def three_steps_in(tmp_path, spec=SPEC):
 
 def test_a_nan_observation_names_the_step(tmp_path):
     trainer = three_steps_in(tmp_path)
-    trainer.envs[0].unwrapped.state = np.array([np.nan, 0.0])
+    trainer.worlds.envs[0].unwrapped.state = np.array([np.nan, 0.0])
     message = r"Pendulum-v1, environment 0, step 4: observation\[0\] is nan, expected a finite number"
     with pytest.raises(BrokenEnvironmentError, match=message):
         trainer.advance()

@@ -7,13 +7,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from slewrl.augmented import previous_action
 from slewrl.envs.augment import Augment
 from slewrl.envs.checked import checked_reset, checked_step
+from slewrl.envs.worlds import Episode, Worlds
 from slewrl.layers.base import Decision
-from slewrl.metrics import RateUse, increment_density, increments_and_limits, return_cv
+from slewrl.metrics import RateUse, increment_density, increments_and_limits, rate_use, return_cv
 
 Act = Callable[[torch.Tensor], Decision]
 """Augmented observations (N, n) to an action for each."""
+ONCE = ("fell", "exploded")
+"""Measures that an episode either has or not."""
+AT_ONCE = 256
+"""Most episodes of many worlds that are run side by side."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,8 @@ class Evaluation:
     """Joint steps at which what the critic judges, not what was executed, left F_t."""
     increments: NDArray[np.float64]
     """Every increment over its limit, (sum of lengths, d); in [-1, 1] for hard layers."""
+    measures: tuple[dict[str, float], ...] = ()
+    """What else the task measures, by episode."""
 
     def row(self) -> dict[str, float]:
         """The columns of eval.csv; docs/metrics.md defines each."""
@@ -46,8 +54,15 @@ class Evaluation:
             "violations": sum(use.violations for use in self.uses),
             "violation_rate": sum(use.violations for use in self.uses) / (steps * joints),
             "raw_violation_rate": self.raw_violations / (steps * joints),
+            **self._measured(),
             **{f"utilisation_{i}": float(value) for i, value in enumerate(per_joint)},
         }
+
+    def _measured(self) -> dict[str, float]:
+        """Means of the task's own measures: of what happens once an episode by episode, of the rest by step."""
+        names = self.measures[0] if self.measures else ()
+        weights = {name: None if name in ONCE else self.lengths for name in names}
+        return {name: float(np.average([m[name] for m in self.measures], weights=weights[name])) for name in names}
 
     def episodes(self) -> list[dict[str, float]]:
         """A row for each episode, as episodes.csv has them."""
@@ -59,6 +74,7 @@ class Evaluation:
                 "reward_mean": float(self.returns[k] / self.lengths[k]),
                 "utilisation": use.utilisation,
                 "violations": use.violations,
+                **(self.measures[k] if self.measures else {}),
             }
             for k, use in enumerate(self.uses)
         ]
@@ -97,3 +113,49 @@ def evaluate(act: Act, env: Augment, episodes: int, seed: int) -> Evaluation:
         moved, allowed = increments_and_limits(np.stack(env.chain), env.limits)
         increments.append(moved / allowed)
     return Evaluation(np.array(returns), np.array(lengths), tuple(uses), raw, np.concatenate(increments))
+
+
+def evaluate_worlds(act: Act, make: Callable[..., Worlds], episodes: int, seed: int) -> Evaluation:
+    """Run ``episodes`` first episodes of worlds, side by side, so that short ones count no more than long ones.
+
+    Args:
+        act: the policy.
+        make: ``count`` to worlds of the task, not training.
+        episodes: how many.
+        seed: of the first lot of worlds.
+    """
+    over: list[Episode] = []
+    raw = 0
+    for first in range(0, episodes, AT_ONCE):
+        worlds = make(count=min(AT_ONCE, episodes - first))
+        worlds.reset(seed + first)
+        some, outside = _first_episodes(act, worlds)
+        over += some
+        raw += outside
+    limits = worlds.limits
+    uses = tuple(rate_use(episode.chain, limits) for episode in over)
+    moves = [increments_and_limits(episode.chain, limits) for episode in over]
+    return Evaluation(
+        np.array([episode.total for episode in over]),
+        np.array([use.steps for use in uses]),
+        uses,
+        raw,
+        np.concatenate([moved / allowed for moved, allowed in moves]),
+        tuple(episode.measures for episode in over),
+    )
+
+
+def _first_episodes(act: Act, worlds: Worlds) -> tuple[list[Episode], int]:
+    """The first episode of each world, and how many joint steps of what the critic judges left F_t in them."""
+    first: dict[int, Episode] = {}
+    raw = 0
+    while len(first) < worlds.count:
+        seen = worlds.observations
+        action = act(torch.from_numpy(seen))
+        running = [k for k in range(worlds.count) if k not in first]
+        previous = previous_action(seen, worlds.limits.dim)
+        raw += int(worlds.limits.outside(action.judged.numpy()[running], previous[running]).sum())
+        moved = worlds.step(action.executed.numpy())
+        for k, episode in zip(np.flatnonzero(moved.ended), worlds.episodes, strict=True):
+            first.setdefault(int(k), episode)
+    return [first[k] for k in range(worlds.count)], raw

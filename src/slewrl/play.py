@@ -1,27 +1,42 @@
 """A trained policy taken from its run folder: to act with, to evaluate, to look at."""
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from slewrl import checkpoint
+from slewrl import checkpoint, film
 from slewrl.envs.augment import Augment
 from slewrl.envs.checked import checked_reset, checked_step
+from slewrl.envs.tasks import is_gymnasium, is_locomotion, make_worlds
+from slewrl.envs.walking import TASKS
+from slewrl.envs.worlds import Layout
 from slewrl.errors import UserFacingError
-from slewrl.evaluate import Act, Evaluation, evaluate
-from slewrl.runs import RunFolder, write_csv
-from slewrl.train import EVALUATION_SEED, make_agent, run_limits
+from slewrl.evaluate import Act, Evaluation
+from slewrl.film import NO_GL, check_video, filming
+from slewrl.limits import RateLimits
+from slewrl.robots.spec import RobotSpec
+from slewrl.runs import RunFolder, RunSpec, write_csv
+from slewrl.train import EVALUATION_SEED, examiner, make_agent, run_limits
 
-NO_GL = """cannot render {task}: {error}
-A picture needs a GL library. Without a screen, on Debian or Ubuntu:  apt-get install libegl1 libgl1-mesa-dri
-Pendulum and other classic tasks need pygame:  pip install pygame"""
+if TYPE_CHECKING:
+    from slewrl.envs.locomotion import Locomotion
+
+
+class Seen(NamedTuple):
+    """What was shown."""
+
+    frames: int
+    """Control steps."""
+    returns: list[float]
+    """Of each episode."""
+    violations: int
+    """Joint steps outside F_t, counted exactly."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +47,27 @@ class Policy:
     """Augmented observations (N, n) to an action for each."""
     agent: Any
     """What acts: networks, layer and config."""
-    env: Augment
-    """An environment of the run's task, with its limits."""
+    spec: RunSpec
+    limits: RateLimits
+    layout: Layout
+    """Of the task's augmented observations."""
+    reset_action: NDArray[np.float32]
+    """What counts as executed before the first step, (d,)."""
+    dt: float | None
+    """Control period in seconds, where the limits or the task have one."""
+    robot: RobotSpec | None
+    """The one that walks, where the task is one of ours."""
     step: int
     """Of the checkpoint."""
     complaints: list[str]
     """What was wrong with newer checkpoints."""
 
+    def evaluate(self, episodes: int, seed: int = EVALUATION_SEED) -> Evaluation:
+        """Seeded episodes of the run's task."""
+        return examiner(self.spec, self.limits)(self.act, episodes, seed)
 
-def load_policy(run: Path, render_mode: str | None = None) -> Policy:
+
+def load_policy(run: Path) -> Policy:
     """The policy of a run's newest whole checkpoint."""
     torch.set_num_threads(1)
     folder = RunFolder(run)
@@ -49,66 +76,67 @@ def load_policy(run: Path, render_mode: str | None = None) -> Policy:
     if not checkpoint.checkpoints(folder.checkpoints):
         raise FileNotFoundError(f"{run} has no checkpoint yet: train it first (slewrl train --resume {run})")
     state, complaints = checkpoint.load_newest(folder.checkpoints)
-    # Only to record: an environment of the user's own need not know of render modes.
-    options = {"render_mode": render_mode} if render_mode else {}
     try:
-        env = Augment(gym.make(spec.task, **options), limits)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise UserFacingError(f"{spec.task} cannot be made to render: {error}") from error
+        worlds = make_worlds(spec.task, limits, 1, spec.task_options, training=False)
     except ImportError as error:
         raise UserFacingError(f"task {spec.task!r}: {error} (is its module here, or on PYTHONPATH?)") from error
-    agent = make_agent(spec, limits, env.observation_space.shape[0])  # type: ignore[index]
+    agent = make_agent(spec, limits, worlds.layout)
     agent.load_state_dict(state["agent"])
-    return Policy(lambda x: agent.act(x, explore=False), agent, env, state["step"], complaints)
+    return Policy(
+        lambda x: agent.act(x, explore=False),
+        agent,
+        spec,
+        limits,
+        worlds.layout,
+        worlds.reset_action,
+        limits.dt or worlds.dt,
+        getattr(worlds, "robot", None),
+        state["step"],
+        complaints,
+    )
 
 
 def evaluate_run(run: Path, episodes: int, into: str = "evaluation") -> tuple[Policy, Evaluation]:
     """Evaluate a run's policy and write a folder of the run's about it: density, increments and, last, episodes."""
     policy = load_policy(run)
-    result = evaluate(policy.act, policy.env, episodes, EVALUATION_SEED)
-    names = policy.env.limits.names
+    result = policy.evaluate(episodes)
+    names = policy.limits.names
     write_csv(run / into / "density.csv", result.density(names))
     write_csv(run / into / "increments.csv", result.some_increments(names))
     write_csv(run / into / "episodes.csv", result.episodes())
     return policy, result
 
 
-def record(run: Path, video: Path, episodes: int, seed: int) -> tuple[int, list[float], int]:
-    """Write ``episodes`` episodes to a video file; returns its frames, the returns and the exact violations."""
-    import imageio.v2 as imageio
-
-    if video.suffix not in (".mp4", ".gif"):
-        raise ValueError(f"--video is {str(video)!r}, expected a name that ends in .mp4 or .gif")
-    if not video.parent.is_dir():
-        raise FileNotFoundError(f"no folder {str(video.parent)!r} to write {video.name} to")
-    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's default needs a screen
-    policy = load_policy(run, render_mode="rgb_array")
+def record(run: Path, video: Path, episodes: int, seed: int) -> Seen:
+    """Film a run of a Gymnasium task."""
+    check_video(video)
+    if not is_gymnasium(task := RunFolder(run).spec().task):
+        raise ValueError(f"{run} is a run of {task!r}, which another simulator shows: play is for Gymnasium and ours")
+    film.choose_gl()
+    policy = load_policy(run)
+    env = _filmed(policy)
     frames, returns, violations = 0, [], 0
-    aside = video.with_stem(f".{video.stem}")  # no film that was broken off takes the place of a whole one
-    film: Any = imageio.get_writer(aside, fps=policy.env.metadata.get("render_fps", 30))  # opens at the first picture
-    with _whole(aside, video), film:
+    with filming(video, env.metadata.get("render_fps", 30)) as add:
         for k in range(episodes):
-            where = f"{policy.env.name}, episode {k}"
-            observation, done, total = checked_reset(policy.env, where, seed + k), False, 0.0
+            where = f"{env.name}, episode {k}"
+            observation, done, total = checked_reset(env, where, seed + k), False, 0.0
             while not done:
-                film.append_data(_render(policy.env))
+                add(_render(env))
                 executed = policy.act(torch.from_numpy(observation[None])).executed[0].numpy()
-                observation, reward, terminated, truncated, info = checked_step(policy.env, executed, where)
+                observation, reward, terminated, truncated, info = checked_step(env, executed, where)
                 frames, total, done = frames + 1, total + reward, terminated or truncated
             returns.append(total)
             violations += info["rate_use"].violations
-    return frames, returns, violations
+    return Seen(frames, returns, violations)
 
 
-@contextmanager
-def _whole(aside: Path, path: Path) -> Iterator[None]:
-    """Put the file in its place once it is whole, or leave none."""
+def _filmed(policy: Policy) -> Augment:
+    """An environment of the run's task that can be looked at."""
+    # Only to record: an environment of the user's own need not know of render modes.
     try:
-        yield
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+        return Augment(gym.make(policy.spec.task, render_mode="rgb_array"), policy.limits)
+    except TypeError as error:
+        raise UserFacingError(f"{policy.spec.task} cannot be made to render: {error}") from error
 
 
 def _render(env: gym.Env[Any, Any]) -> Any:
@@ -118,3 +146,105 @@ def _render(env: gym.Env[Any, Any]) -> Any:
     except Exception as error:  # each GL loader fails in its own way
         name = env.spec.id if env.spec else type(env.unwrapped).__name__
         raise UserFacingError(NO_GL.format(task=name, error=error)) from error
+
+
+# ---------------------------------------------------------------------- walking robots
+
+
+class Walker(NamedTuple):
+    """A policy and a robot of ours that it walks."""
+
+    worlds: "Locomotion"
+    """One world, not training."""
+    act: film.Act
+
+    def record(self, video: Path, episodes: int, seed: int) -> Seen:
+        """Film it."""
+        check_video(video)
+        return _seen(film.film(self.worlds, self.act, video, episodes, seed))
+
+    def picture(self, out: Path, seed: int) -> Seen:
+        """A picture of one walk, and of its increments over their limits."""
+        if not out.parent.is_dir():
+            raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
+        return _seen([film.picture(self.worlds, self.act, seed, out)])
+
+
+def _seen(walks: list[film.Walk]) -> Seen:
+    returns = [walk.episode.total for walk in walks]
+    return Seen(sum(len(walk.poses) for walk in walks), returns, sum(walk.violations for walk in walks))
+
+
+def walks(source: str, bundle: Path | None = None) -> bool:
+    """Whether it is one of our robots that ``source`` is about: the folder of a run or, with a bundle, a task."""
+    if bundle is None and is_locomotion(source) and not Path(source).exists():
+        raise ValueError(f"{source} is a task: say whose policy (--bundle policy.bundle), or name the folder of a run")
+    task = RunFolder(Path(source)).spec().task if bundle is None else source
+    if bundle is not None and not is_locomotion(task):
+        raise ValueError(f"--bundle is for a task of ours, and {task!r} is none of {', '.join(TASKS)}")
+    return is_locomotion(task)
+
+
+def walker(
+    source: str, bundle: Path | None = None, command: Sequence[float] | None = None, rendered: bool = True
+) -> Walker:
+    """The policy of a run, or a bundle on a task, with its robot.
+
+    Args:
+        source: the folder of a run; with a bundle, a task such as "G1-flat".
+        bundle: what ``slewrl export`` wrote.
+        command: speed ahead and to the left (m/s) and yaw rate (rad/s); default: drawn, as in training.
+        rendered: whether there will be pictures of it.
+    """
+    if rendered:
+        film.prepare_gl(source)
+    fixed: dict[str, Any] = {}
+    if command is not None:
+        if not np.isfinite(command).all():
+            raise ValueError(f"--command is {tuple(command)}, expected finite numbers: ahead, to the left, turning")
+        ranges = zip(("forward", "sideways", "turning"), command, strict=True)
+        fixed = {name: (speed, speed) for name, speed in ranges} | {"standing": 0.0, "heading": False}
+    if bundle is not None:
+        return _controlled(source, bundle, fixed)
+    policy = load_policy(Path(source))
+    options = policy.spec.task_options | fixed
+    worlds: Any = make_worlds(policy.spec.task, policy.limits, 1, options, training=False)
+    return Walker(worlds, lambda seen: policy.act(torch.from_numpy(seen)).executed.numpy())
+
+
+def _controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
+    """A task's robot under the controller that runs on a real one."""
+    try:
+        from slewrl.deploy.controller import Controller
+    except ImportError as error:
+        raise UserFacingError(f'a bundle needs ONNX Runtime ({error}): pip install "slewrl[onnx]"') from None
+    controller = Controller(path)
+    found, trained = controller.bundle, controller.bundle.manifest["provenance"].get("spec", {})
+    arrays = {key: getattr(found.limits, key) for key in ("up", "down", "low", "high")}
+    rest = {key: getattr(found.limits, key) for key in ("names", "groups", "dt", "units")}
+    if trained.get("task") == task:
+        options = trained["task_options"] | options
+    worlds: Any = make_worlds(task, RateLimits(**arrays, **rest), 1, options, training=False)
+    gives = [("privileged", worlds.layout.privileged), *worlds.layout.parts]
+    if list(found.observation) not in (gives, gives[1:]):
+        raise ValueError(f"{path} sees {dict(found.observation)}, expected what {task} gives: {dict(gives)}")
+    d, first = worlds.limits.dim, 0 if list(found.observation) == gives else worlds.layout.privileged
+
+    def act(seen: NDArray[np.float32]) -> NDArray[np.float32]:
+        if worlds.clock[0] == 0:
+            controller.start(worlds.reset_action)
+        prev = controller.prev
+        command = controller.step(seen[0, first:-d])
+        executed = _narrow(command, prev)
+        if (executed != command).any():  # the limit is on the change from what the motors got
+            controller.start(executed, ramp=controller.ramping)
+        return executed[None]
+
+    return Walker(worlds, act)
+
+
+def _narrow(command: NDArray[np.float64], prev: NDArray[np.float64]) -> NDArray[np.float32]:
+    """A command in float32, rounded towards ``prev`` so that it changes no more than it did."""
+    near = command.astype(np.float32)
+    beyond = np.abs(near - prev) > np.abs(command - prev)
+    return np.where(beyond, np.nextafter(near, prev.astype(np.float32)), near)

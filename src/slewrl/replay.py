@@ -9,6 +9,7 @@ numbers, and a killed run goes on from the rows it finds.
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,6 +46,8 @@ class Batch:
         """(B, n + d) each: observation and action."""
         self.reward, self.terminated = table[:size, n + d], table[:size, n + d + 1]
         """(B,) each; terminated is 1 where no value follows."""
+        self.follow: Tensor | None = None
+        """(B,): what the value of the next observation counts for, where several steps were summed; else None."""
 
 
 class Replay:
@@ -114,16 +117,68 @@ class Replay:
             ahead[-1] = LAST
         self.written[env] += 2 if ended else 1
 
-    def sample(self, size: int, rng: np.random.Generator) -> Batch:
-        """``size`` transitions, uniform over what is live; the next call with this size overwrites them."""
+    def add_many(
+        self,
+        observation: NDArray[np.float32],
+        action: NDArray[np.float32],
+        reward: NDArray[np.float32],
+        next_observation: NDArray[np.float32],
+        terminated: NDArray[np.bool_],
+        ended: NDArray[np.bool_],
+    ) -> None:
+        """One step of every environment, as ``add`` of each in turn: (N, n), (N, d), (N,), (N, n), (N,) and (N,)."""
+        n, first = self.observation_size, self.rows * np.arange(len(self.written))
+        here, ahead = first + self.written % self.rows, first + (self.written + 1) % self.rows
+        self._table[here, :n] = observation
+        self._table[here, n:-2] = action
+        self._table[here, -2] = reward
+        self._table[here, -1] = np.where(terminated, TERMINATED, 0.0)
+        self._table[ahead, :n] = next_observation
+        self._table[ahead[ended], -1] = LAST
+        self.written += 1 + ended
+
+    def sample(self, size: int, rng: np.random.Generator, n_steps: int = 1, discount: float = 1.0) -> Batch:
+        """``size`` transitions, uniform over what is live; the next call with this size overwrites them.
+
+        With ``n_steps`` > 1 a transition is up to that many steps: the reward is their sum, each ``discount`` times
+        less than the one before it, and the next observation the one after the last of them. The end of the episode,
+        or of what has happened so far, cuts a transition short after m steps; ``Batch.follow`` is discount^m, and 0
+        where it ended in a terminal state.
+        """
         if size not in self._batches:
             table = np.zeros((2 * size, self._table.shape[1]), np.float32)
             self._batches[size] = table, Batch(torch.from_numpy(table), self.observation_size, self.action_size)
         table, batch = self._batches[size]
         base, row = self._draw(size, rng)
-        index = np.concatenate([base + row, base + (row + 1) % self.rows])
+        steps: Any = 1 if n_steps == 1 else self._steps(base, row, n_steps)
+        index = np.concatenate([base + row, base + (row + steps) % self.rows])
         self._table.take(index, axis=0, out=table, mode="clip")  # "clip": the default would copy twice
+        batch.follow = None if n_steps == 1 else self._sum_up(table[:size], base, row, steps, discount)
         return batch
+
+    def _steps(self, base: NDArray[np.int64], row: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+        """How many steps (B,), of at most ``most``, lie between a row and the end of its episode or of the writing."""
+        written_after = (self.written[base // self.rows] - row - 1) % self.rows
+        steps, going = np.ones_like(row), np.ones(len(row), np.bool_)
+        for k in range(1, most):
+            going &= (k <= written_after) & (self._table[base + (row + k) % self.rows, -1] != LAST)
+            steps += going
+        return steps
+
+    def _sum_up(
+        self,
+        table: NDArray[np.float32],
+        base: NDArray[np.int64],
+        row: NDArray[np.int64],
+        steps: NDArray[np.int64],
+        discount: float,
+    ) -> Tensor:
+        """Make the first steps (B, width) stand for so many each; returns ``Batch.follow``."""
+        for k in range(1, steps.max()):
+            later = self._table[base + (row + k) % self.rows, -2]
+            table[:, -2] += np.where(k < steps, np.float32(discount**k) * later, 0)
+        table[:, -1] = self._table[base + (row + steps - 1) % self.rows, -1]
+        return torch.from_numpy((discount**steps * (table[:, -1] != TERMINATED)).astype(np.float32))
 
     def _draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Beginnings of rings and rows in them, uniform over live rows that begin a step: draw until all do."""

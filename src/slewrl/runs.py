@@ -23,6 +23,8 @@ from typing import Any
 
 from tyro.conf import Suppress
 
+from slewrl.agents import presets
+
 VERSION = 2
 LOGS = ("train.csv", "eval.csv")
 """What a run logs besides its speed; the same to the byte for the same RunSpec."""
@@ -39,7 +41,9 @@ class RunSpec:
     layer: str = "ddsrad"
     """The action layer: ddsrad, interval_srad, boxpro, ... (docs/layers.md), or package.module:Class."""
     agent: str = "sac"
-    """sac or td3."""
+    """sac, td3 or fastsac."""
+    preset: str = ""
+    """Of fastsac: cpu (the default: 64 environments, small networks) or gpu (4096, as published)."""
     seed: int = 12345
     """Of everything random: the same seed gives the same run, to the byte."""
     steps: int = 1_000_000
@@ -62,6 +66,8 @@ class RunSpec:
     """Fields of the agent's config that differ from its defaults."""
     layer_options: Suppress[dict[str, Any]] = field(default_factory=dict)
     """Fields of the layer that differ from its defaults."""
+    task_options: Suppress[dict[str, Any]] = field(default_factory=dict)
+    """Options of the task that differ from its defaults; Gymnasium tasks have none."""
 
     def __post_init__(self) -> None:
         """Refuse values of the wrong kind, as a file written by hand may hold them."""
@@ -74,17 +80,25 @@ class RunSpec:
     @property
     def key(self) -> str:
         """A readable name: task, limits, agent, layer, density, the options that were set, and the seed."""
-        options = {**self.agent_options, **self.layer_options}
-        changed = {"batch_size": self.batch_size, "environments": self.environments}
-        options |= {name: value for name, value in changed.items() if value != _DEFAULTS[name]}
+        options = {**self.agent_options, **self.layer_options, **self.task_options}
+        usual = _DEFAULTS | presets.find(self.agent, self.preset).run
+        changed = {name: getattr(self, name) for name in ("batch_size", "environments")}
+        options |= {name: value for name, value in changed.items() if value != usual[name]}
+        options |= {"preset": self.preset} if self.preset else {}
         chosen = [f"{name}={_word(value)}" for name, value in sorted(options.items())]
         parts = (self.task, Path(self.limits).stem, self.agent, self.layer, self.density, *chosen, f"s{self.seed}")
         return "-".join(str(part).replace(":", ".").replace("/", ".") for part in parts)
 
 
+def with_preset(spec: RunSpec) -> RunSpec:
+    """The spec with what its agent's preset sets of a run, where it has the usual value."""
+    fields = presets.find(spec.agent, spec.preset).run
+    return dataclasses.replace(spec, **{n: v for n, v in fields.items() if getattr(spec, n) == _DEFAULTS[n]})
+
+
 def difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
     """Which fields of two specs differ, and how; empty if none does. Tuples count as the lists JSON makes of them."""
-    old, new = (json.loads(json.dumps(spec)) for spec in (there, wanted))
+    old, new = (json.loads(json.dumps(_DEFAULTS | spec)) for spec in (there, wanted))
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return ", ".join(f"{name} is {old.get(name)!r} there, {new.get(name)!r} here" for name in names)
 

@@ -3,7 +3,8 @@
 import dataclasses
 import signal
 import threading
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +13,33 @@ import numpy as np
 import torch
 
 from slewrl import checkpoint
-from slewrl.agents import AGENTS
+from slewrl.agents import AGENTS, presets
 from slewrl.augmented import previous_action
-from slewrl.envs.augment import Augment, check_action_space
-from slewrl.envs.checked import checked_reset, checked_step
-from slewrl.envs.state import get_state, set_state
-from slewrl.evaluate import evaluate
+from slewrl.envs.augment import Augment
+from slewrl.envs.tasks import (
+    check_gymnasium_task,
+    check_simulator,
+    check_task_options,
+    is_alone,
+    is_gymnasium,
+    is_simulator,
+    make_worlds,
+    task_preset,
+)
+from slewrl.envs.worlds import Episode, Layout
+from slewrl.evaluate import Act, Evaluation, evaluate, evaluate_worlds
 from slewrl.layers import LAYERS, make_layer
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
 from slewrl.logs import Logs, Report
 from slewrl.metrics import rate_use
-from slewrl.replay import Replay
+from slewrl.replay import Batch, Replay
 from slewrl.runs import RunFolder, RunSpec, difference
 
 LOG_EVERY = 1_000
 EVALUATION_SEED = 1_000_000
 """Evaluation episodes are reset with this and the seeds after it, in every run."""
-SCALARS = ("step", "violations", "episodes", "returns", "last_return", "last_utilisation", "log")
+SCALARS = ("step", "violations", "episodes", "last_return", "last_utilisation", "log")
 """Attributes of a Trainer that a checkpoint holds as they are."""
 
 
@@ -44,12 +54,10 @@ class Trainer:
     def __init__(self, spec: RunSpec, folder: RunFolder) -> None:
         self.spec, self.folder = spec, folder
         self.limits = run_limits(spec, folder)
-        # Gymnasium's passive checker would cost as much as our own (`checked.py`), which stops what it only warns of.
-        make = partial(gym.make, spec.task, disable_env_checker=True)
-        self.envs = [Augment(make(), self.limits) for _ in range(spec.environments)]
-        self.evaluation_env = Augment(make(), self.limits)
-        size = self.evaluation_env.observation_space.shape[0]  # type: ignore[index]
-        self.agent = make_agent(spec, self.limits, size)
+        self.worlds = make_worlds(spec.task, self.limits, spec.environments, spec.task_options)
+        self.examine = self._examine_here if is_alone(spec.task) else examiner(spec, self.limits)
+        self.agent = make_agent(spec, self.limits, self.worlds.layout)
+        size = self.worlds.layout.size
         capacity = min(spec.capacity, 2 * spec.steps)  # a step writes two rows at most
         interval = checkpoint.KEEP * spec.evaluate_every  # so that the oldest checkpoint kept finds its rows, too
         rows = (capacity, interval, spec.environments, size, self.limits.dim)
@@ -57,31 +65,36 @@ class Trainer:
         self.rng = np.random.default_rng(spec.seed)
         self.warm_up = torch.Generator().manual_seed(spec.seed + 1)
         self.step, self.violations, self.episodes = 0, 0, 0
-        self.returns = [0.0] * spec.environments
         self.last_return, self.last_utilisation = float("nan"), float("nan")
-        self.observation = np.stack([self._reset(k, spec.seed + k) for k in range(spec.environments)])
+        self.worlds.reset(spec.seed)
         self.log: dict[str, float] = {}
 
     # ------------------------------------------------------------------ one step of Algorithm 1
 
     def advance(self) -> None:
-        """One step of every environment and, past the warm-up, as many updates."""
-        executed, judged = self._choose()
-        for k in range(len(self.envs)):
-            self._step(k, executed[k], judged[k])
+        """One step of every environment and, past the warm-up, as many updates as the agent makes of it."""
+        seen = self.worlds.observations
+        executed, judged = self._choose(seen)
+        moved = self.worlds.step(executed)
+        self.replay.add_many(seen, judged, moved.reward, moved.following, moved.terminated, moved.ended)
+        self.step += self.spec.environments
+        self._note(self.worlds.episodes)
         if self.step > self.spec.learning_starts:
-            log = self.has_passed(LOG_EVERY) or self.step >= self.spec.steps
-            for _ in self.envs:
-                self.log = self.agent.update(self.replay.sample(self.spec.batch_size, self.rng), log)
-            if log and not np.isfinite(list(self.log.values())).all():
-                raise FloatingPointError(f"training diverged by step {self.step}: {self.log}")
+            self._learn()
+
+    def _learn(self) -> None:
+        log = self.has_passed(LOG_EVERY) or self.step >= self.spec.steps
+        for _ in range(self.agent.updates_per_step(self.spec.environments)):
+            self.log = self.agent.update(self._sample(), log)
+        if log and not np.isfinite(list(self.log.values())).all():
+            raise FloatingPointError(f"training diverged by step {self.step}: {self.log}")
 
     def has_passed(self, every: int) -> bool:
         """Whether the last ``advance`` reached a multiple of ``every`` steps."""
-        return self.step % every < len(self.envs)
+        return self.step % every < self.spec.environments
 
-    def _choose(self) -> tuple[np.ndarray, np.ndarray]:
-        observation = torch.from_numpy(self.observation)
+    def _choose(self, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        observation = torch.from_numpy(seen)
         if self.step < self.spec.learning_starts:
             box = self.limits.box(previous_action(observation, self.limits.dim), check=False)
             uniform = self.agent.layer.random(box, self.warm_up).numpy()
@@ -89,32 +102,25 @@ class Trainer:
         action = self.agent.act(observation)
         return action.executed.numpy(), action.judged.numpy()
 
-    def _step(self, k: int, executed: np.ndarray, judged: np.ndarray) -> None:
-        """Step environment k, store what happened, begin its next episode if this one ended."""
-        where = f"{self.spec.task}, environment {k}, step {self.step + 1}"
-        following, reward, terminated, truncated, info = checked_step(self.envs[k], executed, where)
-        ended = terminated or truncated
-        self.replay.add(k, self.observation[k], judged, reward, following, terminated, ended)
-        self.step += 1
-        self.returns[k] += reward
-        self.observation[k] = self._next_episode(k, info) if ended else following
+    def _sample(self) -> Batch:
+        config = self.agent.config
+        steps = getattr(config, "n_steps", 1)
+        if steps == 1:
+            return self.replay.sample(self.spec.batch_size, self.rng)
+        return self.replay.sample(self.spec.batch_size, self.rng, steps, config.discount)
 
-    def _next_episode(self, k: int, info: dict[str, Any]) -> np.ndarray:
-        use = info["rate_use"]
-        self.violations += use.violations
-        self.episodes += 1
-        self.last_return, self.last_utilisation = self.returns[k], use.utilisation
-        self.returns[k] = 0.0
-        return self._reset(k)
-
-    def _reset(self, k: int, seed: int | None = None) -> np.ndarray:
-        return checked_reset(self.envs[k], f"{self.spec.task}, environment {k}, step {self.step}", seed)
+    def _note(self, episodes: list[Episode]) -> None:
+        for episode in episodes:
+            use = rate_use(episode.chain, self.limits)
+            self.violations += use.violations
+            self.episodes += 1
+            self.last_return, self.last_utilisation = episode.total, use.utilisation
 
     # ------------------------------------------------------------------ logging
 
     def train_row(self) -> dict[str, float]:
         """What train.csv gets."""
-        violations = self.violations + sum(env.rate_use().violations for env in self.envs)
+        violations = self.violations + self.worlds.violations()
         row = {"step": self.step, "episodes": self.episodes, "episode_return": self.last_return}
         row |= {"utilisation": self.last_utilisation, "violations": violations}
         names = ("critic_loss", "q", "entropy", "temperature")
@@ -122,8 +128,15 @@ class Trainer:
 
     def evaluation_row(self) -> dict[str, float]:
         """What eval.csv gets: seeded episodes without exploration."""
-        result = evaluate(self.act, self.evaluation_env, self.spec.evaluate_episodes, EVALUATION_SEED)
+        result = self.examine(self.act, self.spec.evaluate_episodes, EVALUATION_SEED)
         return {"step": self.step, **result.row()}
+
+    def _examine_here(self, act: Act, episodes: int, seed: int) -> Evaluation:
+        """As ``examiner``, on the training worlds: a process can have no others. Their episodes are cut off."""
+        under_way = self.worlds.violations()
+        result = evaluate_worlds(act, lambda count: self.worlds, 1, seed)
+        self._begin_afresh(under_way)
+        return result
 
     def act(self, observation: torch.Tensor) -> Decision:
         """The policy without exploration."""
@@ -140,9 +153,8 @@ class Trainer:
             "replay_written": torch.from_numpy(self.replay.written.copy()),
             "rng": self.rng.bit_generator.state,
             "warm_up": self.warm_up.get_state(),
-            "envs": [_plain(get_state(env)) for env in self.envs],
-            "chains": [torch.from_numpy(np.stack(env.chain)) for env in self.envs],
-            "observation": torch.from_numpy(self.observation.copy()),
+            "worlds": _plain(self.worlds.get_state()),
+            "violations_under_way": self.worlds.violations(),
             "csv": self.folder.sizes(),
             **{name: getattr(self, name) for name in SCALARS},
         }
@@ -150,6 +162,8 @@ class Trainer:
 
     def restore(self, state: dict[str, Any]) -> list[str]:
         """Go on from a checkpoint; returns what a person should know about it."""
+        if "worlds" not in state:
+            raise ValueError(f"{self.folder.path}: the checkpoint is of an older slewrl: go on with that one")
         if differ := difference(state["spec"], dataclasses.asdict(self.spec)):
             raise ValueError(f"{self.folder.path}: the checkpoint is of another run ({differ} in run.json)")
         if not self.replay.found:
@@ -161,22 +175,18 @@ class Trainer:
         self.folder.cut(state["csv"])
         for name in SCALARS:
             setattr(self, name, state[name])
-        if None in state["envs"]:
-            self._begin_afresh([chain.numpy() for chain in state["chains"]])
+        if state["worlds"] is None:
+            self._begin_afresh(state["violations_under_way"])
             return [f"{self.spec.task} has no known state: resuming on fresh episodes, not bit for bit"]
-        for env, saved, chain in zip(self.envs, state["envs"], state["chains"], strict=True):
-            set_state(env, _numpy(saved))
-            env.chain = list(chain.numpy())
-        self.observation = state["observation"].numpy()
+        self.worlds.set_state(_numpy(state["worlds"]))
         return []
 
-    def _begin_afresh(self, chains: list[np.ndarray]) -> None:
-        """End the episodes that were under way, of which only the actions so far are known, and begin others."""
-        self.violations += sum(rate_use(chain, self.limits).violations for chain in chains)
-        for k in range(len(self.envs)):
+    def _begin_afresh(self, violations: int) -> None:
+        """End the episodes that were under way, of which only the violations so far are known, and begin others."""
+        self.violations += violations
+        for k in range(self.spec.environments):
             self.replay.abandon(k)
-            self.returns[k] = 0.0
-            self.observation[k] = self._reset(k, self.spec.seed + self.step + k)
+        self.worlds.reset(self.spec.seed + self.step)
 
 
 def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, tensorboard: bool = False) -> bool:
@@ -228,13 +238,25 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
     return True
 
 
-def make_agent(spec: RunSpec, limits: RateLimits, observation_size: int) -> Any:
+def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Any:
     """The agent of a run, new."""
     agent_class = AGENTS[spec.agent]
-    options = {key: tuple(value) if isinstance(value, list) else value for key, value in spec.agent_options.items()}
-    config = agent_class.Config(**options)
+    options = {**presets.find(spec.agent, spec.preset).agent, **spec.agent_options}
+    config = agent_class.Config(**{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
     layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
-    return agent_class(config, limits, layer, observation_size, spec.seed)
+    # Some agents make use of more than its size: FastSAC's actor leaves out what only critics may see.
+    more = {"layout": layout} if getattr(agent_class, "reads_layout", False) else {}
+    return agent_class(config, limits, layer, layout.size, spec.seed, **more)
+
+
+def examiner(spec: RunSpec, limits: RateLimits) -> Callable[[Act, int, int], Evaluation]:
+    """What evaluates a policy of the run's task: (act, episodes, seed) to what they came to."""
+    if is_gymnasium(spec.task):
+        env = Augment(gym.make(spec.task, disable_env_checker=True), limits)
+        return lambda act, episodes, seed: evaluate(act, env, episodes, seed)
+    # Worlds are made once for each number of them: some simulators take a minute over it.
+    make = cache(partial(make_worlds, spec.task, limits, options=spec.task_options, training=False))
+    return lambda act, episodes, seed: evaluate_worlds(act, make, episodes, seed)
 
 
 def check_spec(spec: RunSpec) -> None:
@@ -254,15 +276,19 @@ def check_spec(spec: RunSpec) -> None:
         )
     check_options("agent", AGENTS[spec.agent].Config, spec.agent_options)
     check_options("layer", LAYERS[spec.layer], spec.layer_options)
-    env = _environment(spec.task)
+    check_task_options(spec.task, spec.task_options)
+    if is_gymnasium(spec.task):
+        check_gymnasium_task(spec.task)
     limits = load_limits(spec.task, spec.limits)
-    augmented = Augment(env, limits)
-    agent = make_agent(spec, limits, augmented.observation_space.shape[0])  # type: ignore[index]
+    if is_simulator(spec.task):
+        check_simulator(spec.task)
+        return  # it may take a minute to make, and be there only once: it says itself what is wrong
+    worlds = make_worlds(spec.task, limits, 1, spec.task_options)
+    agent = make_agent(spec, worlds.limits, worlds.layout)
     if spec.density != RunSpec().density and not hasattr(agent, "target_entropy"):
         raise ValueError(
             f"density is {spec.density!r}, but {spec.agent} has no entropy to measure: leave --density out"
         )
-    augmented.close()
 
 
 def check_options(owner: str, kind: Any, options: dict[str, Any]) -> None:
@@ -274,22 +300,6 @@ def check_options(owner: str, kind: Any, options: dict[str, Any]) -> None:
         raise ValueError(f"--set {owner}.{min(unknown)}: the {owner} has no such option; it has: {', '.join(known)}")
 
 
-def _environment(task: str) -> gym.Env[Any, Any]:
-    """The task's environment, if it is of a kind that can be trained on."""
-    try:
-        env = gym.make(task)
-    except gym.error.Error as error:
-        raise ValueError(f"task {task!r}: {error}") from error
-    except ImportError as error:
-        raise ValueError(f"task {task!r}: {error} (is its module here, or on PYTHONPATH?)") from error
-    check_action_space(task, env.action_space)
-    if env.spec is None or env.spec.max_episode_steps is None:
-        raise ValueError(
-            f"{task} has no time limit, so an evaluation might never end: register it with max_episode_steps=1000"
-        )
-    return env
-
-
 def load_limits(task: str, limits: str) -> RateLimits:
     """Limits by preset name or from a limits.yaml."""
     if Path(limits).suffix in (".yaml", ".yml"):
@@ -298,7 +308,7 @@ def load_limits(task: str, limits: str) -> RateLimits:
         return RateLimits.from_yaml(limits)
     if Path(limits).is_file():
         raise ValueError(f"--limits is the file {limits!r}, expected a name that ends in .yaml, or a preset")
-    return RateLimits.preset(task, limits)
+    return task_preset(task, limits)
 
 
 def run_limits(spec: RunSpec, folder: RunFolder) -> RateLimits:
@@ -328,6 +338,8 @@ def _plain(tree: Any) -> Any:
     """Arrays as tensors, so that a checkpoint loads without running code."""
     if isinstance(tree, dict):
         return {key: _plain(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_plain(value) for value in tree]
     return torch.from_numpy(np.array(tree)) if isinstance(tree, np.ndarray) else tree
 
 
@@ -335,4 +347,6 @@ def _numpy(tree: Any) -> Any:
     """The inverse of ``_plain``."""
     if isinstance(tree, dict):
         return {key: _numpy(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_numpy(value) for value in tree]
     return tree.numpy() if isinstance(tree, torch.Tensor) else tree

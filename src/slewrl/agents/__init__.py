@@ -2,4 +2,11 @@
 
 from slewrl.registry import Registry
 
-AGENTS = Registry("agent", {"sac": "slewrl.agents.sac:SAC", "td3": "slewrl.agents.td3:TD3"})
+AGENTS = Registry(
+    "agent",
+    {
+        "sac": "slewrl.agents.sac:SAC",
+        "td3": "slewrl.agents.td3:TD3",
+        "fastsac": "slewrl.agents.fastsac:FastSAC",
+    },
+)

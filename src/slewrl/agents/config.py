@@ -6,7 +6,11 @@ from typing import Any
 
 POSITIVE = ("learning_rate", "max_grad_norm", "initial_temperature")
 SHARES = ("discount", "target_rate")
-NOISES = ("exploration_noise", "target_noise", "target_noise_clip")
+NOISES = ("exploration_noise", "target_noise", "target_noise_clip", "weight_decay", "penalty_scale")
+COUNTS = ("updates", "policy_every", "n_steps")
+WIDTHS = ("hidden", "actor_hidden", "critic_hidden")
+RANGES = ("log_std_range", "value_range")
+WORDS = {"mean_bound": ("linear", "tanh"), "amp": ("off", "bf16")}
 
 
 def check_config(config: Any) -> None:
@@ -20,11 +24,15 @@ def check_config(config: Any) -> None:
             raise ValueError(f"{name} is {value!r}, expected a number in [0, 1]")
         if name in NOISES and not (number and 0 <= value < math.inf):
             raise ValueError(f"{name} is {value!r}, expected a finite number >= 0")
-    hidden = values["hidden"]
-    if not isinstance(hidden, tuple) or not hidden or not all(isinstance(n, int) and n > 0 for n in hidden):
-        raise ValueError(f"hidden is {hidden!r}, expected widths such as (256, 256)")
-    between = values.get("log_std_range", (0.0, 1.0))
-    if not isinstance(between, tuple) or len(between) != 2 or not between[0] < between[1]:
-        raise ValueError(f"log_std_range is {between!r}, expected (low, high) with low < high")
-    if values["mean_bound"] not in ("linear", "tanh"):
-        raise ValueError(f"mean_bound is {values['mean_bound']!r}, expected 'linear' or 'tanh'")
+        if name in COUNTS and not (number and isinstance(value, int) and value >= 1):
+            raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1")
+        if name in WIDTHS and not (_is_tuple(value) and all(isinstance(n, int) and n > 0 for n in value)):
+            raise ValueError(f"{name} is {value!r}, expected widths such as (256, 256)")
+        if name in RANGES and not (_is_tuple(value) and len(value) == 2 and value[0] < value[1]):
+            raise ValueError(f"{name} is {value!r}, expected (low, high) with low < high")
+        if name in WORDS and value not in WORDS[name]:
+            raise ValueError(f"{name} is {value!r}, expected {' or '.join(map(repr, WORDS[name]))}")
+
+
+def _is_tuple(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) > 0

@@ -93,6 +93,10 @@ class SAC:
 
     # ------------------------------------------------------------------ learning
 
+    def updates_per_step(self, environments: int) -> int:
+        """Updates after one step of every environment: one for each."""
+        return environments
+
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
         """One gradient step of critics, actor and temperature, and of the targets; returns what to ``log``.
 

@@ -90,6 +90,10 @@ class TD3:
 
     # ------------------------------------------------------------------ learning
 
+    def updates_per_step(self, environments: int) -> int:
+        """Updates after one step of every environment: one for each."""
+        return environments
+
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
         """One step of the critics and, every ``policy_delay`` times, of the actor and the targets.
 

@@ -1,0 +1,399 @@
+"""FastSAC under rate limits (as in holosoma 0.0.3): soft actor-critic for many environments, distributional critics.
+
+As in `sac.py`, the limits enter through the layer alone. What differs: layer-normalised networks, two C51 critics whose
+*mean* the actor climbs, observations normalised as they are learned from, large batches, few updates per environment
+step. Entries that no sensor gives go to the critics only, and every transition can be learned from twice, as it was and
+in the mirror. Written with autograd: by hand, as in `nets.py`, the critics' passes together measured 10 % faster
+to 4 % slower at these batch sizes (backward faster, forward slower), too little for a second way of writing them.
+"""
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from slewrl.agents.c51 import project
+from slewrl.agents.config import check_config
+from slewrl.agents.normalize import Normalizer
+from slewrl.augmented import previous_action
+from slewrl.layers.base import Action, ActionLayer, Decision
+from slewrl.limits import RateLimits
+from slewrl.replay import Batch
+
+MODULES = ("actor", "critics", "targets", "normalizer")
+STEPS = ("actor_step", "critic_step", "alpha_step")
+
+
+@dataclass(frozen=True)
+class FastSACConfig:
+    """holosoma's FastSAC (version 0.0.3); what is not its own is marked ours."""
+
+    actor_hidden: tuple[int, ...] = (512, 256, 128)
+    """Widths of the actor's hidden layers."""
+    critic_hidden: tuple[int, ...] = (768, 384, 192)
+    """Widths of each critic's hidden layers."""
+    atoms: int = 101
+    """Of the critics' distributions."""
+    value_range: tuple[float, float] = (-20.0, 20.0)
+    """First and last atom, in units of return. Returns beyond are clipped, and the entropy bonus counts as return."""
+    discount: float = 0.97
+    """gamma."""
+    n_steps: int = 1
+    """Steps summed before a value is asked for."""
+    target_rate: float = 0.125
+    """tau of the target critics."""
+    learning_rate: float = 3e-4
+    """Of AdamW, for actor, critics and temperature."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """Of AdamW, for all three."""
+    weight_decay: float = 1e-3
+    """Of AdamW, for actor and critics; the temperature's is AdamW's usual .01."""
+    initial_temperature: float = 1e-3
+    """alpha at the start."""
+    target_entropy_per_joint: float = -1.0
+    """In the layer's density units; ours. holosoma's is 0 in units of its own action, .25 rad: a spread of .06 rad
+    about where the joint is sent, anew at each step. In normalised increments that would be 0 again on G1 (the limits'
+    geometric mean is .25 rad), but increments add up, so their spread over a stride is several times that; 0 is above
+    the uniform law's entropy on the 13-dimensional ball (-.09), so out of reach for a layer confined to it; and it
+    leaves no room at the limits, where a saturated joint's is about -1. So SAC's -1: that of a spread of .09 delta,
+    close to the actor's at the start (-1.1), and the same for every layer."""
+    penalty_scale: float = 0.02
+    """What the layer's penalty weight lambda is multiplied by; ours. The paper weighs it against rewards that are not
+    times the control period; those of a simulator with many worlds are, and a Q of 4 instead of 200 would be ruled by
+    lambda."""
+    log_std_range: tuple[float, float] = (-5.0, 0.0)
+    """The actor's log standard deviation lies between these, by a tanh; it starts in the middle."""
+    mean_bound: str = "linear"
+    """"linear", or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
+    updates: int = 8
+    """Updates per step of all environments."""
+    policy_every: int = 4
+    """Updates of the critics per update of the actor."""
+    symmetry: bool = True
+    """Whether to learn from every transition's mirror image, too, where the task has one: twice the rows."""
+    normalize: bool = True
+    """Whether to normalise observations, all but the previous action."""
+    amp: str = "off"
+    """"bf16" runs the networks in bfloat16 while learning; acting, layer and losses stay in float32."""
+    compile: bool = False
+    """Whether to compile the losses; takes a minute at the start, and a C++ compiler on a CPU."""
+    device: str = "cpu"
+    """Where to learn: "cpu", "cuda", ..."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no run could use."""
+        check_config(self)
+        if not (isinstance(self.atoms, int) and self.atoms >= 2):
+            raise ValueError(f"atoms is {self.atoms!r}, expected a whole number of at least 2")
+        if not math.isfinite(self.target_entropy_per_joint):
+            raise ValueError(f"target_entropy_per_joint is {self.target_entropy_per_joint!r}, expected a finite number")
+
+
+class Layout(Protocol):
+    """What the agent asks of a task's layout."""
+
+    @property
+    def privileged(self) -> int:
+        """How many of the first entries of an observation only critics may see."""
+
+    @property
+    def mirror(self) -> Any:
+        """The left-right mirror image as signed permutations of observation and action, or None."""
+
+
+# ---------------------------------------------------------------------- networks
+
+
+def linear(fan_in: int, fan_out: int, generator: torch.Generator | None) -> nn.Linear:
+    """A linear layer, uniform in +-1/sqrt(fan_in) as torch has it, or 0 without a generator."""
+    layer = nn.Linear(fan_in, fan_out, device="meta").to_empty(device="cpu")  # draws nothing from torch's generator
+    bound = 1 / math.sqrt(fan_in)
+    for part in (layer.weight, layer.bias):
+        nn.init.zeros_(part) if generator is None else nn.init.uniform_(part, -bound, bound, generator)
+    return layer
+
+
+def tower(sizes: tuple[int, ...], generator: torch.Generator) -> list[nn.Module]:
+    """Linear, LayerNorm and SiLU from each width to the next."""
+    return [
+        part
+        for fan_in, fan_out in pairwise(sizes)
+        for part in (linear(fan_in, fan_out, generator), nn.LayerNorm(fan_out), nn.SiLU())
+    ]
+
+
+class Actor(nn.Module):
+    """Normalised observations (N, m), without what only critics see, to the Gaussian of the latent; (N, d) each."""
+
+    def __init__(self, size: int, joints: int, config: FastSACConfig, generator: torch.Generator) -> None:
+        super().__init__()
+        hidden = config.actor_hidden
+        self.trunk = nn.Sequential(*tower((size, *hidden), generator))
+        # At 0, so that the first mean is 0 everywhere: a layer that moves from where it is holds.
+        self.mean = nn.Sequential(linear(hidden[-1], joints, None))
+        self.log_std = linear(hidden[-1], joints, None)
+        self.low, self.high = config.log_std_range
+        if config.mean_bound == "tanh":
+            self.mean.append(nn.Tanh())
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation."""
+        units = self.trunk(x)
+        log_std = self.low + 0.5 * (self.high - self.low) * (torch.tanh(self.log_std(units).float()) + 1)
+        return self.mean(units).float(), log_std.exp()
+
+
+class Critics(nn.Module):
+    """Two networks from normalised observations (B, n) and actions (B, d) to logits of the atoms, (2, B, K)."""
+
+    def __init__(self, inputs: int, config: FastSACConfig, generator: torch.Generator) -> None:
+        super().__init__()
+        sizes = (inputs, *config.critic_hidden)
+        self.members = nn.ModuleList(
+            nn.Sequential(*tower(sizes, generator), linear(sizes[-1], config.atoms, generator)) for _ in range(2)
+        )
+
+    def forward(self, observation: Tensor, action: Tensor) -> Tensor:
+        """Logits."""
+        x = torch.cat([observation, action], -1)
+        return torch.stack([member(x) for member in self.members]).float()
+
+
+# ---------------------------------------------------------------------- the agent
+
+
+class FastSAC:
+    """See the module.
+
+    Args:
+        config: hyperparameters.
+        limits: of the d joints.
+        layer: from latent to action; its ``density`` decides the units of the entropy.
+        observation_size: n of the augmented observation.
+        seed: of initial weights and of all noise.
+        layout: which entries only critics see, and the task's mirror image; None: all are seen, and there is none.
+    """
+
+    Config = FastSACConfig
+    reads_layout = True
+
+    def __init__(
+        self,
+        config: FastSACConfig,
+        limits: RateLimits,
+        layer: ActionLayer,
+        observation_size: int,
+        seed: int,
+        layout: Layout | None = None,
+    ) -> None:
+        self.config, self.limits, self.layer, self.joints = config, limits, layer, limits.dim
+        self.device = usable_device(config.device)
+        self.privileged = 0 if layout is None else layout.privileged
+        self.mirror = None if layout is None or not config.symmetry else self._mirror(layout.mirror)
+        n, d, generator = observation_size, self.joints, torch.Generator().manual_seed(seed)
+        self.actor = Actor(n - self.privileged, d, config, generator).to(self.device)
+        self.critics = Critics(n + d, config, generator).to(self.device)
+        self.targets = copy.deepcopy(self.critics).requires_grad_(False)
+        self.normalizer = Normalizer(n, d).to(self.device)
+        self.atoms = torch.linspace(*config.value_range, config.atoms, device=self.device)
+        self.log_alpha = torch.full((1,), math.log(config.initial_temperature), device=self.device).requires_grad_()
+        # The layer's own target is -1 per joint, in its units.
+        self.target_entropy = layer.target_entropy(limits) + (config.target_entropy_per_joint + 1) * d
+        self.generator = torch.Generator(self.device).manual_seed(int(torch.randint(2**31, (), generator=generator)))
+        self.actor_step = self._adam(self.actor.parameters(), config.weight_decay)
+        self.critic_step = self._adam(self.critics.parameters(), config.weight_decay)
+        self.alpha_step = self._adam([self.log_alpha], 0.01)
+        limits.rounded(torch.float32, self.atoms.device)  # once here, since a compiled function could not
+        wrap: Callable[[Any], Any] = torch.compile if config.compile else lambda function: function
+        self._critic_target, self._critic_loss = wrap(self.critic_target), wrap(self.critic_loss)
+        self._actor_loss = wrap(self.actor_loss)
+        self.updates = 0
+        self.utility = torch.zeros((), device=self.device)
+        """Mean Q of the last batch the actor was updated on."""
+
+    # ------------------------------------------------------------------ acting
+
+    @torch.no_grad()
+    def act(self, observation: Tensor, explore: bool = True) -> Decision:
+        """An action for augmented observations (N, n), on their device: drawn, or that of the mean latent."""
+        seen = observation.to(self.device)
+        mean, std = self.actor(self.normalizer(seen[:, self.privileged :]))
+        box = self.limits.box(previous_action(seen, self.joints), check=False)
+        decision = self.layer.draw(mean, std, self._noise(mean), box) if explore else self.layer.decide(mean, box)
+        return Decision(*(part.to(observation.device) for part in decision))
+
+    def latent_module(self) -> nn.Module:
+        """The mean latent (N, d) of what the actor sees (N, m), as a module of its own, for export.
+
+        m is n without the privileged entries; the previous action is last and, as all the others, not normalised yet.
+        """
+        normalizer = Normalizer(self.actor.trunk[0].in_features, self.joints)  # type: ignore[arg-type]
+        normalizer.shift.copy_(self.normalizer.shift[self.privileged :])
+        normalizer.scale.copy_(self.normalizer.scale[self.privileged :])
+        parts = copy.deepcopy([self.actor.trunk, self.actor.mean])
+        return nn.Sequential(normalizer, *parts).cpu().eval().requires_grad_(False)
+
+    # ------------------------------------------------------------------ learning
+
+    def updates_per_step(self, environments: int) -> int:
+        """Updates after one step of every environment: so many, however many there are."""
+        return self.config.updates
+
+    def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
+        """One step of critics, targets and temperature and, every ``policy_every`` times, of the actor.
+
+        Returns what to ``log``.
+        """
+        rows, alpha = self._rows(batch), self.log_alpha.detach().exp()
+        mass, log_prob = self._critic_target(rows, self._noise(rows.action), alpha)
+        loss = self._critic_loss(rows, mass)
+        _descend(self.critic_step, loss)
+        torch._foreach_lerp_(
+            list(self.targets.parameters()), [p.detach() for p in self.critics.parameters()], self.config.target_rate
+        )
+        if self.updates % self.config.policy_every == 1 % self.config.policy_every:
+            actor_loss, self.utility = self._actor_loss(rows, self._noise(rows.action), alpha)
+            _descend(self.actor_step, actor_loss)
+        entropy = -log_prob.mean()
+        self._update_temperature(entropy, alpha)
+        self.updates += 1
+        return self._log(loss, entropy, alpha) if log else {}
+
+    @torch.no_grad()
+    def critic_target(self, rows: "_Rows", noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        """What each critic is fitted to, by its own target network: the law of r + f (Z'_j(s~', a') - alpha log pi).
+
+        f is ``rows.follow``. Returns the mass of the atoms (2, R, K), and log pi(a' | s~') (R,).
+        """
+        action, log_prob = self._sample(rows.following, noise)
+        with self._autocast():
+            mass = self.targets(rows.following, action.judged).softmax(-1)
+        shift = rows.reward - rows.follow * alpha * log_prob
+        return project(mass, *self.config.value_range, shift, rows.follow), log_prob
+
+    def critic_loss(self, rows: "_Rows", mass: Tensor) -> Tensor:
+        """Cross-entropy to ``mass`` (2, R, K), mean over rows and summed over critics."""
+        with self._autocast():
+            logits = self.critics(rows.observation, rows.action)
+        return -(mass * logits.log_softmax(-1)).sum(-1).mean(-1).sum()
+
+    def actor_loss(self, rows: "_Rows", noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        """E[alpha log pi - mean_j E Z_j + s lambda penalty] over s~, and the mean of the second term."""
+        action, log_prob = self._sample(rows.observation, noise)
+        with self._autocast():
+            mass = self.critics(rows.observation, action.judged).softmax(-1)
+        utility = (mass @ self.atoms).mean()
+        weight = self.config.penalty_scale * self.layer.penalty_weight
+        loss = (alpha * log_prob + weight * action.penalty).mean() - utility
+        return loss, utility.detach()
+
+    def _update_temperature(self, entropy: Tensor, alpha: Tensor) -> None:
+        """d/d log alpha of alpha (entropy - target entropy), the entropy being that at s~'."""
+        self.log_alpha.grad = alpha * (entropy - self.target_entropy)
+        self.alpha_step.step()
+
+    def _log(self, loss: Tensor, entropy: Tensor, alpha: Tensor) -> dict[str, float]:
+        values = {"critic_loss": loss, "entropy": entropy, "temperature": alpha}
+        if self.updates > 1 % self.config.policy_every:  # before that the actor has not been judged
+            values["q"] = self.utility
+        return {name: value.item() for name, value in values.items()}
+
+    def _sample(self, observation: Tensor, noise: Tensor) -> tuple[Action, Tensor]:
+        """An action for each normalised observation (R, n), and its log-probability (R,)."""
+        with self._autocast():
+            mean, std = self.actor(observation[:, self.privileged :])
+        box = self.limits.box(previous_action(observation, self.joints), check=False)
+        return self.layer.sample(mean, std, noise, box)
+
+    def _rows(self, batch: Batch) -> "_Rows":
+        """The batch on the device, with its mirror image below it; observations counted in and normalised."""
+        seen = torch.stack([batch.observation, batch.next_observation]).to(self.device)
+        action, reward, follow = (part.to(self.device) for part in (batch.action, batch.reward, self._follow(batch)))
+        if self.mirror is not None:
+            seen = torch.cat([seen, _image(seen, *self.mirror[:2])], 1)
+            action = torch.cat([action, _image(action, *self.mirror[2:])])
+            reward, follow = reward.repeat(2), follow.repeat(2)
+        if self.config.normalize:
+            self.normalizer.update(seen.flatten(0, 1))
+        observation, following = self.normalizer(seen)
+        return _Rows(observation, following, action, reward, follow)
+
+    def _follow(self, batch: Batch) -> Tensor:
+        """What the next value counts for: gamma^m where m steps were summed, 0 after a terminal state; (B,)."""
+        if self.config.n_steps == 1:
+            return self.config.discount * (1 - batch.terminated)
+        if batch.follow is None:
+            raise ValueError(f"n_steps is {self.config.n_steps}, but the batch holds single steps: give it to sample")
+        return batch.follow
+
+    def _mirror(self, mirror: Any) -> list[Tensor] | None:
+        """Index and sign of observations, then of actions, on the device."""
+        if mirror is None:
+            return None
+        parts = (mirror.observation_index, mirror.observation_sign, mirror.action_index, mirror.action_sign)
+        return [torch.as_tensor(part, device=self.device) for part in parts]
+
+    def _adam(self, parameters: Any, weight_decay: float) -> torch.optim.Optimizer:
+        config = self.config
+        return torch.optim.AdamW(parameters, config.learning_rate, config.betas, weight_decay=weight_decay, fused=True)
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.amp == "bf16")
+
+    def _noise(self, like: Tensor) -> Tensor:
+        return torch.randn(like.shape, generator=self.generator, device=self.device)
+
+    # ------------------------------------------------------------------ saving
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next update depends on, as tensors and numbers."""
+        parts = {name: getattr(self, name).state_dict() for name in MODULES + STEPS}
+        rest = {"log_alpha": self.log_alpha.detach(), "updates": self.updates, "utility": self.utility}
+        return copy.deepcopy({**parts, **rest, "generator": self.generator.get_state()})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on exactly where ``state_dict`` was taken."""
+        for name in MODULES + STEPS:
+            getattr(self, name).load_state_dict(state[name])
+        self.log_alpha.data.copy_(state["log_alpha"])
+        self.updates, self.utility = state["updates"], state["utility"].to(self.device)
+        self.generator.set_state(state["generator"].cpu())
+
+
+class _Rows(NamedTuple):
+    """R transitions to learn from, on the device; observations normalised, all but the previous action."""
+
+    observation: Tensor
+    following: Tensor
+    """(R, n) each."""
+    action: Tensor
+    """(R, d)"""
+    reward: Tensor
+    follow: Tensor
+    """(R,) each."""
+
+
+def usable_device(name: str) -> torch.device:
+    """The device, if torch can use it."""
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device is {name!r}, but torch sees no GPU here (--set agent.device=cpu)")
+    return device
+
+
+def _image(x: Tensor, index: Tensor, sign: Tensor) -> Tensor:
+    """The mirror image of (..., n)."""
+    return x.index_select(-1, index).mul_(sign)
+
+
+def _descend(step: torch.optim.Optimizer, loss: Tensor) -> None:
+    """One step of an optimiser down its own parameters' gradient; no others get one."""
+    parameters = step.param_groups[0]["params"]
+    for parameter, grad in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+        parameter.grad = grad
+    step.step()

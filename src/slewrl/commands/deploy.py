@@ -1,0 +1,84 @@
+"""``slewrl export`` and ``slewrl check``: to the robot."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+
+from slewrl.deploy import Format
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a trained policy to one file for the robot: network, layer, limits and all it needs to know.
+
+    slewrl export runs/x --out policy.bundle
+
+    slewrl export runs/x --format c --out policy.h
+
+    slewrl export limits.yaml --format c --out limiter.h
+
+    On the robot, with numpy and onnxruntime:  Controller("policy.bundle").start(pose), then .step(observation)
+    """
+
+    source: tyro.conf.Positional[Path]
+    """The folder of a run; with --format c also a limits.yaml, for the limiter alone, or a bundle."""
+    format: Format = "bundle"
+    """bundle, c (a C99 header: docs/c.md), or the policy without the limiter: onnx, torch (.pt2), torchscript (.pt)."""
+    out: Path | None = None
+    """File to write (default: policy.bundle, policy.h, limiter.h, policy.onnx, policy.pt2 or policy.pt)."""
+    prefix: str = "slewrl"
+    """Of the names in a C header, so that several can live in one program."""
+    force: bool = False
+    """Overwrite the file if it is there."""
+
+    def run(self) -> int:
+        """Export, read back, and say what is in it."""
+        from slewrl.deploy.formats import default_out, export
+
+        out = self.out or default_out(self.source, self.format)
+        if out.exists() and not self.force:
+            raise FileExistsError(f"{out} exists: pass --force to replace it, or --out another name")
+        about = export(self.source, out, self.format, self.prefix)
+        after = f"; next: [bold]slewrl check {out}[/]" if self.format == "bundle" else ""
+        Console().print(f"wrote [bold]{out}[/] ({out.stat().st_size / 1e3:,.0f} kB): {about}{after}")
+        return 0
+
+
+@dataclass(frozen=True)
+class Check:
+    """Check a bundle as the robot will use it, and write a certificate that says exactly what was checked.
+
+    Every byte against its SHA-256; ONNX Runtime against torch; a million steps of the real controller through NaNs,
+    restarts, deratings and odd timing, each command judged in exact arithmetic; and how long a step takes.
+    """
+
+    bundle: tyro.conf.Positional[Path]
+    """What ``slewrl export`` wrote."""
+    steps: int = 1_000_000
+    """Of the trial."""
+    seed: int = 0
+    """Of what goes wrong when."""
+    out: Path | None = None
+    """Folder for certificate.json and certificate.html (default: the bundle's name, with .check)."""
+
+    def run(self) -> int:
+        """Check, write, and say how it went; the exit code is 1 if it did not pass."""
+        from slewrl.deploy.check import check, write_certificate
+
+        if self.steps < 1:
+            raise ValueError(f"--steps is {self.steps}, expected at least 1")
+        console = Console()
+        certificate = check(
+            self.bundle, self.steps, self.seed, lambda line: console.print(f"  {line}", highlight=False)
+        )
+        out = self.out or self.bundle.with_suffix(".check")
+        write_certificate(certificate, out)
+        trial = certificate["trial"]
+        verdict = "[green]passed[/]" if certificate["passed"] else "[red]NOT passed[/]"
+        console.print(
+            f"{verdict}: {trial['joint_steps']:,} commands to joints, {trial['violations']} outside the limits; "
+            f"wrote [bold]{out / 'certificate.html'}[/]"
+        )
+        return 0 if certificate["passed"] else 1

@@ -1,0 +1,65 @@
+"""``slewrl demo`` and ``slewrl report``: pages to look at."""
+
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Train DD-SRad and the hand-written clip side by side, evaluate and audit them, and write a page about it.
+
+    About five minutes on two cores. Stopped, it goes on where it was.
+    """
+
+    out: Path = Path("demo")
+    """Folder for the runs, the figure and the page (index.html)."""
+    steps: int = 20_000
+    """Environment steps of each run."""
+    cases: int = 200_000
+    """Adversarial actions per layer."""
+
+    def run(self) -> int:
+        """Run the demo; the exit code is 1 if a hard layer broke a limit."""
+        from slewrl import demo
+
+        for name in ("cases", "steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--{name} is {getattr(self, name)}, expected at least 1")
+        try:
+            return int(demo.run(self.out, self.cases, self.steps) > 0)
+        except KeyboardInterrupt:
+            print(f"stopped; the same command goes on where it was (runs are in {self.out})", file=sys.stderr)
+            return 130
+
+
+@dataclass(frozen=True)
+class Report:
+    """Turn a campaign's finished runs into tables, figures and one page: the paper's layout, and its claims.
+
+    slewrl report runs/first --html
+    """
+
+    campaign: tyro.conf.Positional[Path]
+    """The folder of a campaign, finished or not, or a collected copy of one such as results/first."""
+    out: Path | None = None
+    """Folder for tables/, figures/ and index.html (default: report/ in the campaign's folder)."""
+    html: bool = False
+    """Write the page, too: one file, to be opened anywhere."""
+    pdf: bool = False
+    """Write every figure as PDF, too, for papers."""
+
+    def run(self) -> int:
+        """Write the report and say where it is."""
+        from slewrl.report.build import report
+
+        console, out = Console(), self.out or self.campaign / "report"
+        say = partial(console.print, highlight=False)
+        written = report(self.campaign, out, self.html, lambda line: say(f"  {line}"), self.pdf)
+        start = out / ("index.html" if self.html else "tables/results.md")
+        console.print(f"wrote {len(written)} files to [bold]{out}[/]; start with [bold]{start}[/]")
+        return 0

@@ -1,0 +1,119 @@
+"""``slewrl evaluate`` and ``slewrl play``: what a trained policy comes to, and what it looks like."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from slewrl.runs import RunFolder
+
+if TYPE_CHECKING:
+    from slewrl.play import Seen, Walker
+
+PATIENCE = "rendering; a MuJoCo episode of 1 000 frames takes a minute or two without a GPU"
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Run a trained policy without exploration, print what it came to, and write it down.
+
+    Leaves in the run's evaluation/ episodes.csv (a row an episode), density.csv (how often which increment) and
+    increments.csv (some of them).
+    """
+
+    run_folder: tyro.conf.Positional[Path]
+    """The folder of a run."""
+    episodes: int = 20
+    """How many, each from a seed of its own."""
+
+    def run(self) -> int:
+        """Print return, utilisation and exact violations."""
+        from slewrl.play import evaluate_run
+
+        if self.episodes < 1:
+            raise ValueError(f"--episodes is {self.episodes}, expected at least 1")
+        policy, result = evaluate_run(self.run_folder, self.episodes)
+        steps = RunFolder(self.run_folder).spec().steps
+        far = f"step {policy.step:,}" + (f" of {steps:,}" if policy.step < steps else "")
+        table = Table(title=f"{self.run_folder}, {far}, {self.episodes} episodes", box=SIMPLE_HEAD)
+        table.title_justify = "left"
+        for column in ("", "value"):
+            table.add_column(column, justify="right" if column else "left")
+        for name, value in result.row().items():
+            joint = name.removeprefix("utilisation_")
+            label = f"utilisation of {policy.limits.names[int(joint)]}" if joint.isdigit() else name
+            table.add_row(label, f"{value:,.4g}")
+        console = Console()
+        for message in policy.complaints:
+            console.print(f"[yellow]{message}[/]")
+        console.print(table)
+        files = "episodes.csv, density.csv, increments.csv (docs/metrics.md defines every column)"
+        console.print(f"wrote [bold]{self.run_folder / 'evaluation'}[/]: {files}")
+        return 0
+
+
+@dataclass(frozen=True)
+class Play:
+    """Show a trained policy: on video, in a picture or, for walking robots, live in a browser.
+
+    slewrl play runs/x --video x.mp4
+
+    slewrl play G1-flat --bundle policy.bundle --command 0.8 0 0 --picture walk.png
+    """
+
+    source: tyro.conf.Positional[str]
+    """The folder of a run; with --bundle a walking task such as G1-flat."""
+    bundle: Path | None = None
+    """What ``slewrl export`` wrote: its policy walks the task's robot, through the controller of a real one."""
+    video: Path | None = None
+    """File to write, .mp4 or .gif (default: play.mp4 in the run's folder, or here for a bundle)."""
+    picture: Path | None = None
+    """Of a walking robot: a .png of the first walk, above each joint's increments over their limits."""
+    view: bool = False
+    """Of a walking robot: serve it live, with the command to set, at http://localhost:8080 (slewrl[viewer])."""
+    command: tuple[float, float, float] | None = None
+    """Of a walking robot: speed ahead and to the left, m/s, and yaw rate, rad/s (default: drawn, as in training)."""
+    episodes: int = 1
+    """On video: how many, one after the other."""
+    seed: int = 0
+    """Of the first episode."""
+
+    def run(self) -> int:
+        """Render, write, and say what was seen."""
+        from slewrl import play
+
+        if self.episodes < 1:
+            raise ValueError(f"--episodes is {self.episodes}, expected at least 1")
+        if play.walks(self.source, self.bundle):
+            rendered = bool(self.video or self.picture or not self.view)
+            self._walk(play.walker(self.source, self.bundle, self.command, rendered))
+        elif self.picture or self.view or self.command:
+            raise ValueError("--picture, --view and --command are for walking robots, and this is the run of another")
+        else:
+            Console().print(PATIENCE)
+            self._tell(self._video, play.record(Path(self.source), self._video, self.episodes, self.seed))
+        return 0
+
+    def _walk(self, walker: "Walker") -> None:
+        if self.view:
+            from slewrl.viewer import view
+
+            view(walker.worlds, walker.act, self.seed, Console().print)
+        if self.picture:
+            self._tell(self.picture, walker.picture(self.picture, self.seed))
+        if self.video or not (self.picture or self.view):
+            Console().print(PATIENCE)
+            self._tell(self._video, walker.record(self._video, self.episodes, self.seed))
+
+    @property
+    def _video(self) -> Path:
+        return self.video or (Path() if self.bundle else Path(self.source)) / "play.mp4"
+
+    def _tell(self, wrote: Path, seen: "Seen") -> None:
+        scores = ", ".join(f"{value:,.0f}" for value in seen.returns)
+        said = f"{seen.frames:,} frames, return {scores}, {seen.violations} violations"
+        Console().print(f"wrote [bold]{wrote}[/]: {said}")

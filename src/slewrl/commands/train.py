@@ -1,0 +1,94 @@
+"""``slewrl train``."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from slewrl.runs import RunFolder, RunSpec, with_preset
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a policy under rate limits, or go on with a run that was stopped.
+
+    slewrl train --task HalfCheetah-v5 --limits tight --layer ddsrad --agent sac --seed 12345 --steps 60000 --out runs/x
+
+    slewrl train --resume runs/x
+
+    slewrl train --task Pendulum-v1 --steps 10000 --set agent.learning_rate=1e-3 layer.penalty_weight=0.01
+    """
+
+    spec: Annotated[RunSpec, tyro.conf.arg(name="")] = RunSpec()
+    set: tuple[str, ...] = ()
+    """Any fields of the agent's config, the layer or the task: agent.NAME=VALUE layer.NAME=VALUE task.NAME=VALUE ..."""
+    paper_mode: bool = False
+    """The paper's choices where ours differ: entropy in action units with target -d, and a tanh on the actor's mean."""
+    out: Path | None = None
+    """Folder of the run (default: runs/ and a name made of the above)."""
+    resume: Path | None = None
+    """Go on with the run in this folder; what decides its result is taken from there."""
+    tensorboard: bool = True
+    """Write event files, too: tensorboard --logdir runs."""
+
+    def run(self) -> int:
+        """Train to the end, with a progress line; Ctrl-C checkpoints first."""
+        from slewrl.progress import progress_line
+        from slewrl.train import train
+
+        if self.resume and (self.spec != RunSpec() or self.set or self.paper_mode or self.out):
+            raise ValueError(f"--resume takes everything from {self.resume}: leave the other options out")
+        folder = RunFolder(self.resume) if self.resume else self._begin()
+        spec, console = folder.spec(), Console()
+        if folder.done:
+            console.print(f"[bold]{folder.path}[/] is finished; next: [bold]slewrl evaluate {folder.path}[/]")
+            return 0
+        console.print(
+            f"[bold]{folder.path}[/]: {spec.task} {spec.limits}, {spec.agent} with {spec.layer}, {spec.steps:,} steps"
+        )
+        with progress_line(spec.steps, console) as report:
+            finished = train(spec, folder, report, self.tensorboard)
+        after = f"slewrl evaluate {folder.path}" if finished else f"slewrl train --resume {folder.path}"
+        console.print(f"{'finished' if finished else 'stopped'}; next: [bold]{after}[/]")
+        return 0 if finished else 130
+
+    def _begin(self) -> RunFolder:
+        from slewrl.train import check_spec
+
+        spec = self._chosen()
+        check_spec(spec)
+        folder = RunFolder(self.out or Path("runs") / spec.key)
+        folder.create(spec)
+        return folder
+
+    def _chosen(self) -> RunSpec:
+        """The spec with what ``--set`` and ``--paper-mode`` add."""
+        options: dict[str, dict[str, Any]] = {"agent": {}, "layer": {}, "task": {}}
+        for text in self.set:
+            path, _, value = text.partition("=")
+            owner, _, name = path.partition(".")
+            if owner not in options or not name or not value:
+                raise ValueError(f"--set is {text!r}, expected agent.NAME=VALUE, layer.NAME=VALUE or task.NAME=VALUE")
+            options[owner][name] = _value(value)
+        agent, layer, task = options.values()
+        spec = with_preset(replace(self.spec, agent_options=agent, layer_options=layer, task_options=task))
+        if not self.paper_mode:
+            return spec
+        if spec.density not in (RunSpec().density, "action"):
+            raise ValueError(f"--paper-mode means --density action, but --density is {spec.density!r}: choose one")
+        density = "action" if spec.agent == "sac" else spec.density  # TD3 has no entropy
+        return replace(spec, density=density, agent_options={**options["agent"], "mean_bound": "tanh"})
+
+
+def _value(text: str) -> Any:
+    """A number, a list (in either kind of brackets) or true/false; anything else is a word."""
+    listed = f"[{text[1:-1]}]" if text.startswith("(") and text.endswith(")") else text
+    for read in (json.loads, float):
+        try:
+            return read(listed)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,137 @@
+"""From a task's name to worlds of it: our robots, another simulator's ("mjlab:..."), or any Gymnasium id."""
+
+import dataclasses
+import os
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import gymnasium as gym
+
+from slewrl.envs.augment import check_action_space
+from slewrl.envs.singles import Singles
+from slewrl.envs.walking import OWN, TASKS, Options
+from slewrl.envs.worlds import Worlds
+from slewrl.limits import RateLimits
+
+THREADS = "SLEWRL_THREADS"
+"""Environment variable: threads of a simulator of many worlds (default: one per core; a campaign's runs have one)."""
+OWN_ROBOT = "robot:"
+"""Prefix of a task that is a user's own robot: a URDF or MJCF file follows."""
+SIMULATORS = {"mjlab": "slewrl.integrations.mjlab:MjlabWorlds", "isaaclab": "slewrl.integrations.isaaclab:IsaacWorlds"}
+"""Prefix of a task's name -> who makes worlds of it."""
+
+
+def is_gymnasium(task: str) -> bool:
+    """Whether a task is stepped as single Gymnasium environments."""
+    return not is_locomotion(task) and not is_simulator(task)
+
+
+def is_locomotion(task: str) -> bool:
+    """Whether a task is one of our own robots'."""
+    return task in TASKS or task.startswith(OWN_ROBOT)
+
+
+def is_simulator(task: str) -> bool:
+    """Whether a task belongs to another simulator."""
+    return task.partition(":")[0] in SIMULATORS
+
+
+def is_alone(task: str) -> bool:
+    """Whether a process can have worlds of a task only once."""
+    return task.startswith("isaaclab:")
+
+
+def make_worlds(
+    task: str, limits: RateLimits, count: int, options: dict[str, Any] | None = None, training: bool = True
+) -> Worlds:
+    """``count`` worlds of a task, to be reset before use.
+
+    Args:
+        task: a name such as "G1-flat", "mjlab:TASK", or a Gymnasium id.
+        limits: of the task's joints, in its action units.
+        count: N.
+        options: of the task, by name.
+        training: or evaluation, where nothing depends on how well it went so far.
+    """
+    check_task_options(task, options or {})
+    if is_locomotion(task):
+        return _locomotion(task, limits, count, options or {}, training)
+    prefix, _, name = task.partition(":")
+    if is_simulator(task):
+        from slewrl.registry import Registry
+
+        worlds: Worlds = Registry("simulator", SIMULATORS)[prefix](name, count, limits)
+        return worlds
+    # Gymnasium's passive checker would cost as much as our own (`checked.py`), which stops what it only warns of.
+    return Singles(partial(gym.make, task, disable_env_checker=True), limits, count)
+
+
+def _locomotion(task: str, limits: RateLimits, count: int, options: dict[str, Any], training: bool) -> Worlds:
+    from slewrl.envs.locomotion import Locomotion
+
+    robot = None
+    chosen = TASKS.get(task, OWN)
+    if task.startswith(OWN_ROBOT):
+        from slewrl.robots.own import robot_model
+
+        robot = robot_model(task.removeprefix(OWN_ROBOT))
+    chosen = dataclasses.replace(chosen, options=dataclasses.replace(chosen.options, **_tuples(options)))
+    return Locomotion(chosen, limits, count, threads(), training, robot)
+
+
+def check_task_options(task: str, options: dict[str, Any]) -> None:
+    """Refuse options a task does not have."""
+    known = [field.name for field in dataclasses.fields(Options)] if is_locomotion(task) else []
+    if unknown := set(options) - set(known):
+        has = f"it has: {', '.join(known)}" if known else "it has none"
+        raise ValueError(f"--set task.{min(unknown)}: the task has no such option; {has}")
+
+
+def check_gymnasium_task(task: str) -> None:
+    """Refuse a Gymnasium task that cannot be trained on, saying why."""
+    try:
+        env = gym.make(task)
+    except gym.error.Error as error:
+        ours = f" (walking tasks are {', '.join(TASKS)})" if task[:2] in ("G1", "H1", "g1", "h1") else ""
+        raise ValueError(f"task {task!r}: {error}{ours}") from error
+    except ImportError as error:
+        raise ValueError(f"task {task!r}: {error} (is its module here, or on PYTHONPATH?)") from error
+    check_action_space(task, env.action_space)
+    if env.spec is None or env.spec.max_episode_steps is None:
+        raise ValueError(
+            f"{task} has no time limit, so an evaluation might never end: register it with max_episode_steps=1000"
+        )
+    env.close()
+
+
+def check_simulator(task: str) -> None:
+    """Refuse a task whose simulator is not installed."""
+    name = task.partition(":")[0]
+    if find_spec(name) is None:
+        raise ValueError(f"task {task!r}: {name} is not installed (docs/robots.md says how)")
+
+
+def task_preset(task: str, name: str) -> RateLimits:
+    """Limits by the name of a preset: the task's, or those of the robot it is about."""
+    rest = task.partition(":")[2]
+    if task.startswith(OWN_ROBOT):
+        from slewrl.robots.own import robot_model
+
+        return robot_model(rest).rate_limits(name)
+    if is_simulator(task):
+        robots = [robot for robot in ("H1", "G1") if f"-{robot}" in rest]
+        if not robots:
+            raise KeyError(f"no presets for the robot of {task!r}: pass --limits FILE.yaml (slewrl limits writes one)")
+        return RateLimits.preset(robots[0], name)
+    return RateLimits.preset(task, name)
+
+
+def threads() -> int:
+    """How many threads a simulator of many worlds may use."""
+    said = os.environ.get(THREADS, "")
+    return int(said) if said.isdigit() and int(said) else os.cpu_count() or 1
+
+
+def _tuples(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
