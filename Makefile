@@ -6,12 +6,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # One thread per process: two on a busy two-core machine are slower, not faster.
 export OMP_NUM_THREADS := 1
 
-.PHONY: help setup demo test test-slow lint bench figures clean
+.PHONY: help setup demo test test-slow test-mjlab lint bench figures clean
 
 help:
 	@echo "make demo       train, evaluate and audit two policies side by side; a page about them (five minutes)"
 	@echo "make test       the fast tests, what CI runs"
 	@echo "make test-slow  the long ones: 1e8 adversarial cases, torch.compile, a hundred kills"
+	@echo "make test-mjlab the adapter in real mjlab on a CPU (an environment of its own, 2 GB; minutes)"
 	@echo "make lint       ruff and mypy"
 	@echo "make figures    every published table, figure and page from results/, without training"
 	@echo "make bench      the guarantee, the cost of every layer, and training beside SB3 and SBX, as tables"
@@ -36,6 +37,16 @@ test: setup
 test-slow: setup
 	$(BIN)/python -m pytest -n 2 -m slow
 
+# An environment of its own: mjlab's viewer wants an older rich than the rest.
+.venv-mjlab/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-mjlab
+	grep -v '^rich==' constraints.txt > .venv-mjlab/constraints.txt
+	PIP_CONSTRAINT=$(CURDIR)/.venv-mjlab/constraints.txt .venv-mjlab/bin/python -m pip install --quiet -e ".[mjlab]" pytest
+	@touch $@
+
+test-mjlab: .venv-mjlab/.installed
+	.venv-mjlab/bin/python -m pytest tests/test_mjlab.py
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -52,4 +63,4 @@ figures: setup
 	done
 
 clean:
-	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-mjlab demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

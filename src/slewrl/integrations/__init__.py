@@ -1,0 +1,1 @@
+"""Other people's simulators, used from here. Each module imports its simulator only when worlds of it are made."""
