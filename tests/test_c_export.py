@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from slewrl import RateLimits, boxmath
-from slewrl.cli import Export
+from slewrl.commands.deploy import Export
 from slewrl.deploy import bundle, c_export
 from slewrl.deploy.controller import Controller
 from slewrl.deploy.export import deployed, export_bundle

@@ -10,10 +10,8 @@ The C itself is in ``c/``, written to be read; this file fills in the numbers. T
 import re
 import textwrap
 import zlib
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 from slewrl import __version__, boxmath
 from slewrl.deploy.bundle import Bundle
 from slewrl.deploy.limiter import HasLimits, RateLimiter
+from slewrl.deploy.network import Activation, Dense, LayerNorm, Normalize, Step, read_network
 from slewrl.errors import UserFacingError
 
 TEMPLATES = Path(__file__).parent / "c"
@@ -45,6 +44,11 @@ LAYERS = {
     "boxpro": (TANH, RANGE),
 }
 """The layers there is C for: squash (latent u to v in [-1, 1]) and placement (v to a command)."""
+
+ARRAYS: dict[type[Step], tuple[str, ...]] = {
+    Dense: ("weight", "bias"), Normalize: ("shift", "scale"), LayerNorm: ("gain", "offset"), Activation: (),
+}  # fmt: skip
+"""What the arrays of each kind of step are called in C."""
 
 LIMITER_USAGE = (
     "static slewrl_state state", "slewrl_init(&state)", "slewrl_start(&state, pose)",
@@ -90,7 +94,7 @@ def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl
             f"there is no C for the layer {layer!r}, only for {', '.join(LAYERS)}; "
             "the limiter alone works with any policy (slewrl export limits.yaml --format c)"
         )
-    limiter, net = RateLimiter(bundle.limits, longest=longest), _network(bundle)
+    limiter, net = RateLimiter(bundle.limits, longest=longest), read_network(bundle)
     lines = _joint_lines(limiter, bundle.limits.units)
     lines += ["observation: " + ", ".join(f"{name} ({size})" for name, size in bundle.observation)]
     title = f"{bundle.manifest['name']}, step {bundle.manifest['provenance']['step']}, layer {layer}"
@@ -110,44 +114,10 @@ def _recipe(bundle: Bundle) -> tuple[str, bool]:
         raise UserFacingError("the bundle does not say with which layer it was trained (provenance, spec)") from None
 
 
-class Dense(NamedTuple):
-    """One layer of the MLP, float32."""
-
-    weight: NDArray[np.float32]
-    """(outputs, inputs)"""
-    bias: NDArray[np.float32]
-    """(outputs,)"""
-
-
-def _network(bundle: Bundle) -> list[Dense]:
-    """The MLP of a bundle's graph: its Gemm nodes in order, with ReLU between them."""
-    try:
-        import onnx
-    except ImportError as error:
-        raise UserFacingError(f'a policy in C needs ONNX ({error}): pip install "slewrl[onnx]"') from None
-    graph = onnx.load_model_from_string(bundle.onnx).graph
-    stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    products = [i for i, node in enumerate(graph.node) if node.op_type in ("Gemm", "MatMul")]
-    net = [_dense(graph.node[i], stored) for i in products]
-    between = [graph.node[i + 1].op_type for i in products[:-1]]
-    sizes = [(dense.weight.shape[1], dense.weight.shape[0]) for dense in net]
-    d = len(bundle.limits.names)
-    chained = all(a[1] == b[0] for a, b in pairwise(sizes))
-    if not net or set(between) - {"Relu"} or not chained or sizes[0][0] != bundle.observation_size + d:
-        raise UserFacingError(f"the policy is no MLP with ReLU, expected one: products {sizes}, then {between}")
-    if sizes[-1][1] != d or not all(np.isfinite(array).all() for dense in net for array in dense):
-        raise UserFacingError(f"the policy ends in {sizes[-1][1]} outputs, expected {d}, and finite weights")
-    return net
-
-
-def _dense(node: Any, stored: dict[str, NDArray[Any]]) -> Dense:
-    attributes = {entry.name: entry for entry in node.attribute}
-    transposed = "transB" in attributes and attributes["transB"].i == 1
-    scaled = any(attributes[key].f != 1 for key in ("alpha", "beta") if key in attributes)
-    if node.op_type != "Gemm" or scaled or len(node.input) != 3 or not set(node.input[1:]) <= set(stored):
-        raise UserFacingError(f"the policy has a {node.op_type} that is no plain layer of an MLP: {node.name}")
-    weight, bias = (stored[name].astype(np.float32) for name in node.input[1:])
-    return Dense(weight if transposed else weight.T, bias)
+def _numbered(net: list[Step]) -> Iterator[tuple[Step, int]]:
+    """Each step, and how many of its kind came before."""
+    for i, step in enumerate(net):
+        yield step, sum(type(before) is type(step) for before in net[:i])
 
 
 # ---------------------------------------------------------------------- numbers as C
@@ -183,12 +153,13 @@ def _constants(bundle: Bundle) -> str:
     )
 
 
-def _weights(net: list[Dense]) -> str:
+def _weights(net: list[Step]) -> str:
     """Nine digits are enough to tell every float32 from the next."""
     lines = ["/* The network: a row of weights for each output. */"]
-    for k, (weight, bias) in enumerate(net):
-        lines += [_array("const float", f"weight{k}", str(weight.size), _floats(weight.ravel()))]
-        lines += [_array("const float", f"bias{k}", str(bias.size), _floats(bias))]
+    for step, k in _numbered(net):
+        arrays = [np.ravel(part) for part in step if isinstance(part, np.ndarray)]
+        for name, values in zip(ARRAYS[type(step)], arrays, strict=True):
+            lines += [_array("const float", f"{name}{k}", str(values.size), _floats(values))]
     return "\n".join(lines)
 
 
@@ -213,7 +184,7 @@ def _doubles(values: NDArray[np.float64]) -> list[str]:
     return [f"{float(value).hex()}, /* {float(value)!r} */" for value in values]
 
 
-def _floats(values: NDArray[np.float32]) -> list[str]:
+def _floats(values: Iterable[float]) -> list[str]:
     texts = [f"{value:.9g}" for value in values]
     return [f"{text}f" if re.search(r"[.e]", text) else f"{text}.0f" for text in texts]
 
@@ -233,22 +204,37 @@ def _limiter(limiter: RateLimiter, control_state: str) -> str:
     return _filled(_template("limiter.h"), fields)
 
 
-def _policy(net: list[Dense], layer: str, bounded: bool, limiter: RateLimiter) -> str:
-    sizes = [len(dense.bias) for dense in net]
-    outputs = [f"layer{k}" for k in range(len(net))]
-    forward = []
-    for k, (source, size) in enumerate(zip(["input", *outputs], sizes, strict=False)):
-        columns = net[k].weight.shape[1]
-        forward += [f"    slewrl_dense({outputs[k]}, slewrl_weight{k}, slewrl_bias{k}, {source}, {size}, {columns});"]
-        forward += [f"    slewrl_relu({outputs[k]}, {size});"] if k < len(net) - 1 else []
-    buffers = ", ".join(f"{name}[{size}]" for name, size in zip(outputs, sizes, strict=True))
-    last = f"{outputs[-1]}[i]"
+def _policy(net: list[Step], layer: str, bounded: bool, limiter: RateLimiter) -> str:
+    sizes = {f"layer{k}": len(step.bias) for step, k in _numbered(net) if isinstance(step, Dense)}
+    last = f"{list(sizes)[-1]}[i]"
     squash, place = LAYERS[layer]
     fields = {
-        "LAYER": layer, "SQUASH": squash, "PLACE": place, "BUFFERS": f"    float {buffers};",
-        "FORWARD": "\n".join(forward), "LATENT": f"tanhf({last})" if bounded else last,
+        "LAYER": layer, "SQUASH": squash, "PLACE": place,
+        "NORMED": _template("normed.h") if any(not _is_plain(step) for step in net) else "",
+        "BUFFERS": f"    float {', '.join(f'{name}[{size}]' for name, size in sizes.items())};",
+        "FORWARD": "\n".join(_forward(net)), "LATENT": f"tanhf({last})" if bounded else last,
     }  # fmt: skip
     return _filled(_template("policy.h"), fields) + ("" if limiter.dt is None else _template("policy_dt.h"))
+
+
+def _is_plain(step: Step) -> bool:
+    return isinstance(step, Dense) or (isinstance(step, Activation) and step.name == "relu")
+
+
+def _forward(net: list[Step]) -> Iterator[str]:
+    """A call for each step: a linear layer goes to an array of its own, the others stay where they are."""
+    at, size = "input", "SLEWRL_OBSERVATIONS + SLEWRL_JOINTS"
+    for step, k in _numbered(net):
+        arrays = "".join(f", slewrl_{name}{k}" for name in ARRAYS[type(step)])
+        if isinstance(step, Dense):
+            rows, columns = step.weight.shape
+            yield f"    slewrl_dense(layer{k}{arrays}, {at}, {rows}, {columns});"
+            at, size = f"layer{k}", f"{rows}"
+        elif isinstance(step, LayerNorm):
+            yield f"    slewrl_layer_norm({at}{arrays}, {_floats([step.epsilon])[0]}, {size});"
+        else:
+            kind = step.name if isinstance(step, Activation) else "normalize"
+            yield f"    slewrl_{kind}({at}{arrays}, {size});"
 
 
 def _template(name: str) -> str:

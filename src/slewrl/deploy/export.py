@@ -13,16 +13,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from slewrl import __version__
+from slewrl.agents.normalize import Normalizer
 from slewrl.box import FeasibleBox
 from slewrl.deploy import bundle
+from slewrl.deploy.network import Activation, LayerNorm, Normalize, Step, read_network
 from slewrl.errors import UserFacingError
 from slewrl.layers import make_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
 from slewrl.nets import Ensemble
 from slewrl.play import Policy, load_policy
-from slewrl.runs import RunFolder
 
+COMMAND = "velocity"
+"""The one command of our walking tasks: ahead and to the left, m/s, and yaw rate, rad/s."""
 INPUTS, OUTPUTS = ["observation", "previous_action"], ["action"]
 
 
@@ -69,8 +72,11 @@ class _Latent(nn.Sequential):
 
 def deployed(policy: Policy) -> DeployedPolicy:
     """The policy of a run as a module."""
-    agent, limits = policy.agent, policy.env.limits
-    net = _Latent(agent.actor, limits.dim, agent.config.mean_bound)
+    agent, limits = policy.agent, policy.limits
+    if hasattr(agent, "latent_module"):
+        net = agent.latent_module()
+    else:
+        net = _Latent(agent.actor, limits.dim, agent.config.mean_bound)
     return DeployedPolicy(net, agent.layer, limits).eval().requires_grad_(False)
 
 
@@ -86,9 +92,7 @@ def export_bundle(run: Path, out: Path) -> bundle.Bundle:
 
 def describe(run: Path, policy: Policy) -> dict[str, Any]:
     """The manifest of a run's policy, without the digests."""
-    folder, limits, pose = RunFolder(run), policy.env.limits, policy.env.reset_action
-    dt = limits.dt or getattr(policy.env.unwrapped, "dt", None)
-    size, _ = _sizes(policy)
+    limits, pose, dt = policy.limits, policy.reset_action, policy.dt
     return {
         "name": run.resolve().name,
         "joints": bundle.joint_rows(limits),
@@ -96,21 +100,46 @@ def describe(run: Path, policy: Policy) -> dict[str, Any]:
         "dt": None if dt is None else bundle.decimal(dt),
         "default_pose": [bundle.decimal(x) for x in pose],
         "action_scale": ["1"] * limits.dim,
-        "observation": [{"name": "observation", "size": size}],
+        **_servos(policy),
+        "observation": [{"name": name, "size": size} for name, size in _parts(policy)],
         "previous_action": {"first": [bundle.decimal(x) for x in pose], "meaning": "the command last handed out"},
         "provenance": {
             "slewrl": __version__,
             "step": policy.step,
-            "spec": dataclasses.asdict(folder.spec()),
+            "spec": dataclasses.asdict(policy.spec),
             "trained_with": json.loads((run / "provenance.json").read_text(encoding="utf-8")),
         },
     }
 
 
+def _servos(policy: Policy) -> dict[str, Any]:
+    """What the actuators do with a command, and what commands the policy follows, where the task is a robot's."""
+    if policy.robot is None:
+        return {}
+    joints = policy.robot.joints
+    return {
+        "stiffness": [bundle.decimal(joint.kp) for joint in joints],
+        "damping": [bundle.decimal(joint.kd) for joint in joints],
+        "commands": [COMMAND],
+    }
+
+
+def _parts(policy: Policy) -> tuple[tuple[str, int], ...]:
+    """Name and length of each part of what the actor sees, without the previous action.
+
+    An agent that leaves nothing to critics alone has, first, a part "privileged" that no sensor gives.
+    """
+    layout, left_out = policy.layout, getattr(policy.agent, "privileged", 0)
+    seen = layout.size - policy.limits.dim - left_out
+    if not layout.parts:
+        return (("observation", seen),)
+    unnamed = seen - sum(size for _, size in layout.parts)
+    return (("privileged", unnamed), *layout.parts) if unnamed else layout.parts
+
+
 def _sizes(policy: Policy) -> tuple[int, int]:
     """n without the previous action, and d."""
-    d = policy.env.limits.dim
-    return policy.env.observation_space.shape[0] - d, d  # type: ignore[index]
+    return sum(size for _, size in _parts(policy)), policy.limits.dim
 
 
 def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, Any]) -> bytes:
@@ -156,29 +185,38 @@ def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
         "joint_pos_lower": [row["low"] for row in joints],
         "joint_pos_upper": [row["high"] for row in joints],
     }
+    servos = {"joint_stiffness": "stiffness", "joint_damping": "damping", "command_names": "commands"}
+    columns |= {key: manifest[name] for key, name in servos.items() if name in manifest}
     single = {"run_path": manifest["name"], "dt": manifest["dt"] or "", "units": manifest["units"]}
     return {**single, **{key: ",".join(map(str, column)) for key, column in columns.items()}}
 
 
 def rebuilt(found: bundle.Bundle) -> DeployedPolicy:
     """A bundle's policy in torch: the weights of its graph, the layer and limits of its manifest."""
-    import onnx
-    from onnx.numpy_helper import to_array
-
     spec, limits = found.manifest["provenance"]["spec"], found.limits
-    graph = onnx.load_from_string(found.onnx).graph
-    tensors = {tensor.name: to_array(tensor) for tensor in graph.initializer}
-    layers: list[nn.Module] = []
-    for node in graph.node:
-        if node.op_type == "Gemm":
-            weight, bias = (torch.from_numpy(tensors[name].copy()) for name in node.input[1:])
-            linear = nn.Linear(weight.shape[1], weight.shape[0])
-            linear.weight, linear.bias = nn.Parameter(weight), nn.Parameter(bias)
-            layers += [linear, nn.ReLU()]
-    layers[-1] = nn.Tanh() if spec["agent_options"].get("mean_bound") == "tanh" else nn.Identity()
+    net = nn.Sequential(*map(_module, read_network(found)))
+    if spec["agent_options"].get("mean_bound") == "tanh":
+        net.append(nn.Tanh())
     layer = make_layer(spec["layer"], spec["density"], **spec["layer_options"])
     arrays = {key: getattr(limits, key) for key in ("up", "down", "low", "high")}
-    return DeployedPolicy(nn.Sequential(*layers), layer, RateLimits(**arrays, names=limits.names)).requires_grad_(False)
+    return DeployedPolicy(net, layer, RateLimits(**arrays, names=limits.names)).eval().requires_grad_(False)
+
+
+def _module(step: Step) -> nn.Module:
+    """One step of a network in torch."""
+    made: nn.Module
+    if isinstance(step, Activation):
+        return {"relu": nn.ReLU, "silu": nn.SiLU}[step.name]()
+    if isinstance(step, Normalize):
+        made, names = Normalizer(len(step.shift), 0), ("shift", "scale")
+    elif isinstance(step, LayerNorm):
+        made, names = nn.LayerNorm(len(step.weight), step.epsilon), ("weight", "bias")
+    else:
+        made, names = nn.Linear(*reversed(step.weight.shape)), ("weight", "bias")
+    with torch.no_grad():
+        for name in names:
+            getattr(made, name).copy_(torch.from_numpy(getattr(step, name)))
+    return made
 
 
 def compare(module: DeployedPolicy, found: bundle.Bundle, cases: int, seed: int = 0) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ static inline void slewrl_relu(float *x, int size)
     for (int i = 0; i < size; i++)
         x[i] = x[i] < 0.0f ? 0.0f : x[i]; /* NaN stays: it is to be seen */
 }
-
+@NORMED@
 /* One joint of the action layer @LAYER@. Rates are half a float lower here (Theorem 2), as in training. */
 static inline float slewrl_layer(float latent, float prev, int i)
 {

@@ -1,0 +1,147 @@
+"""The network of a bundle's graph, read back as the steps it is made of: what C is written from, and torch rebuilt."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slewrl.deploy.bundle import Bundle
+from slewrl.errors import UserFacingError
+
+Floats = NDArray[np.float32]
+Stored = dict[str, NDArray[Any]]
+JOINED = ["observation", "previous_action"]
+"""What the graph puts side by side before the network."""
+
+
+class Dense(NamedTuple):
+    """weight x + bias."""
+
+    weight: Floats
+    """(outputs, inputs)"""
+    bias: Floats
+    """(outputs,)"""
+
+
+class Normalize(NamedTuple):
+    """(x - shift) scale, by entry; of the observation, with shift 0 and scale 1 for the previous action."""
+
+    shift: Floats
+    scale: Floats
+
+
+class LayerNorm(NamedTuple):
+    """weight (x - mean) / sqrt(variance + epsilon) + bias, with mean and variance over the entries."""
+
+    weight: Floats
+    bias: Floats
+    epsilon: float
+
+
+class Activation(NamedTuple):
+    """An entry at a time: "relu", or "silu", which is x / (1 + exp(-x))."""
+
+    name: str
+
+
+Step = Dense | Normalize | LayerNorm | Activation
+
+
+def read_network(bundle: Bundle) -> list[Step]:
+    """From (observation, previous action) to the latent, before a bound on it, if there is one.
+
+    Raises:
+        UserFacingError: the graph holds something else; the message says what.
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise UserFacingError(f'a look at the policy needs ONNX ({error}): pip install "slewrl[onnx]"') from None
+    graph = onnx.load_model_from_string(bundle.onnx).graph
+    stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    users: dict[str, list[Any]] = {}
+    for node in graph.node:
+        for name in node.input:
+            users.setdefault(name, []).append(node)
+    joined = [node.output[0] for node in graph.node if node.op_type == "Concat" and list(node.input) == JOINED]
+    products = sum(node.op_type in ("Gemm", "MatMul") for node in graph.node)
+    if len(joined) != 1 or not products:
+        raise UserFacingError(f"the policy has {products} products of {' and '.join(JOINED)}, expected a network")
+    steps: list[Step] = []
+    value = joined[0]
+    while sum(isinstance(step, Dense) for step in steps) < products:
+        step, value = _step(value, users, stored)
+        steps.append(step)
+    _check(steps, bundle.observation_size + len(bundle.limits.names), len(bundle.limits.names))
+    return steps
+
+
+def _step(value: str, users: dict[str, list[Any]], stored: Stored) -> tuple[Step, str]:
+    """What is done with a value, and what comes of it."""
+    nodes = {node.op_type: node for node in users.get(value, [])}
+    kinds = sorted(node.op_type for node in users.get(value, []))
+    if kinds == ["Gemm"]:
+        return _dense(nodes["Gemm"], stored), nodes["Gemm"].output[0]
+    if kinds == ["Relu"]:
+        return Activation("relu"), nodes["Relu"].output[0]
+    if kinds == ["Mul", "Sigmoid"] and set(nodes["Mul"].input) == {value, nodes["Sigmoid"].output[0]}:
+        return Activation("silu"), nodes["Mul"].output[0]
+    if kinds == ["LayerNormalization"]:
+        return _layer_norm(nodes["LayerNormalization"], stored), nodes["LayerNormalization"].output[0]
+    if kinds == ["Sub"]:
+        after = users.get(nodes["Sub"].output[0], [])
+        if [node.op_type for node in after] == ["Mul"]:
+            return Normalize(*_arrays(nodes["Sub"], stored, 1), *_arrays(after[0], stored, 1)), after[0].output[0]
+    raise UserFacingError(
+        f"the policy has {' and '.join(kinds) or 'nothing'} after {value!r}, expected a network of linear layers with "
+        "ReLU, SiLU, LayerNorm and a normalised observation"
+    )
+
+
+def _dense(node: Any, stored: Stored) -> Dense:
+    weight, *bias = _arrays(node, stored, 2)
+    plain = all(_number(node, key, 1.0) == 1 for key in ("alpha", "beta")) and not _number(node, "transA", 0)
+    if not plain:
+        raise UserFacingError(f"the policy has a {node.op_type} that is no plain linear layer: {node.name}")
+    weight = weight if _number(node, "transB", 0) else weight.T
+    return Dense(weight, *(bias or [np.zeros(len(weight), np.float32)]))  # a bias of 0 is left out of the file
+
+
+def _layer_norm(node: Any, stored: Stored) -> LayerNorm:
+    axis, (weight, *bias) = _number(node, "axis", -1), _arrays(node, stored, 2)
+    if axis not in (-1, 1):
+        raise UserFacingError(f"the policy has a LayerNormalization over axis {axis:g}, expected the entries' own, 1")
+    offset = bias[0] if bias else np.zeros_like(weight)
+    return LayerNorm(weight, offset, _number(node, "epsilon", 1e-5))
+
+
+def _arrays(node: Any, stored: Stored, most: int) -> list[Floats]:
+    """What a node has besides its first input: one to ``most`` arrays of the file."""
+    names = list(node.input)[1:]
+    if not 1 <= len(names) <= most or not set(names) <= set(stored):
+        raise UserFacingError(
+            f"the policy has a {node.op_type} of {list(node.input)}, expected stored arrays, not more"
+        )
+    return [stored[name].astype(np.float32) for name in names]
+
+
+def _number(node: Any, key: str, default: float) -> float:
+    """An attribute."""
+    found = [entry for entry in node.attribute if entry.name == key]
+    return float(found[0].f or found[0].i) if found else default
+
+
+def _check(steps: list[Step], inputs: int, outputs: int) -> None:
+    """Refuse sizes that do not fit each other or the bundle, and weights that are no numbers."""
+    width = inputs
+    for step in steps:
+        arrays = [part for part in step if isinstance(part, np.ndarray)]
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise UserFacingError("the policy has weights that are NaN or infinite")
+        expected = [(len(step.bias), width), (len(step.bias),)] if isinstance(step, Dense) else [(width,)] * len(arrays)
+        if [array.shape for array in arrays] != expected:
+            shapes = [array.shape for array in arrays]
+            raise UserFacingError(f"the policy has weights {shapes} for {width} values, expected {expected}")
+        width = len(step.bias) if isinstance(step, Dense) else width
+    if width != outputs:
+        raise UserFacingError(f"the policy ends in {width} outputs, expected {outputs}")
