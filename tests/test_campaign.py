@@ -72,9 +72,11 @@ def test_every_campaign_can_begin():
             check(make())
 
 
-def test_the_humanoids_are_refused_until_there_are_robots():
-    with pytest.raises(KeyError, match="fastsac"):
+def test_the_humanoids_need_a_gpu_and_their_small_twin_does_not(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ValueError, match="torch sees no GPU"):
         check(CAMPAIGNS["humanoids"]())
+    check(CAMPAIGNS["first-walk"]())
 
 
 def test_a_part_of_a_campaign():

@@ -52,7 +52,7 @@ def test_commands_are_those_of_the_agent(layer, tmp_path):
     bundle = bundled(tmp_path, layer=layer)
     controller, policy = Controller(bundle), load_policy(tmp_path / "run")
     controller.start(controller.bundle.default_pose)
-    prev = policy.env.reset_action
+    prev = policy.reset_action
     for seen in observations(controller, 200):
         augmented = torch.from_numpy(np.concatenate([seen, prev]))[None]
         expected = policy.act(augmented).executed[0].numpy()

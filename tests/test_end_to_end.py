@@ -2,6 +2,7 @@
 
 import importlib
 import shutil
+from dataclasses import replace
 
 import mujoco
 import numpy as np
@@ -10,9 +11,7 @@ from leg_robot import EXAMPLES, JOINTS, leg_limits, slewrl, working_in
 
 from slewrl import RateLimits, boxmath
 from slewrl.deploy.controller import Controller
-from slewrl.evaluate import evaluate
 from slewrl.play import load_policy
-from slewrl.train import EVALUATION_SEED
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,7 @@ def recorded(run, episodes):
         done.append(action.executed[0].numpy().copy())
         return action
 
-    lengths = evaluate(act, policy.env, episodes, EVALUATION_SEED).lengths
+    lengths = replace(policy, act=act).evaluate(episodes).lengths
     ends = np.cumsum(lengths)[:-1]
     return list(zip(np.split(np.array(seen), ends), np.split(np.array(done), ends), strict=True))
 

@@ -17,7 +17,7 @@ from tiny_campaign import BASE, Sizes, cell, write_campaign, write_run
 from slewrl.campaign.paper import METHODS, RIVALS, STEPS
 from slewrl.campaign.spec import Campaign
 from slewrl.campaign.store import Store
-from slewrl.cli import Report
+from slewrl.commands.pages import Report
 from slewrl.report import curves, density, intervals, plates, radar, scatter, sensitivity
 from slewrl.report.build import report
 from slewrl.report.campaign_page import headlines, render

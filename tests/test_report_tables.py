@@ -14,9 +14,10 @@ from tiny_campaign import BASE, cell, write_campaign
 from slewrl.campaign.paper import STEPS
 from slewrl.report.build import report, write_tables
 from slewrl.report.campaign_page import render
-from slewrl.report.compare import VALUES, compare, paper_values
+from slewrl.report.compare import compare
 from slewrl.report.data import load
 from slewrl.report.methods import label
+from slewrl.report.published import VALUES, paper_values
 from slewrl.report.tables import amount, as_csv, latex, markdown, tables, tidy
 
 

@@ -25,22 +25,26 @@ class Sizes(NamedTuple):
 TINY = Sizes()
 
 
-def cell(values, use=0.5, **fields):
-    """Runs of one cell, as ``(spec, return, per-joint utilisation)``: a seed for each of the returns."""
-    return [(replace(BASE, seed=seed, **fields), value, use) for seed, value in enumerate(values, 1)]
+def cell(values, use=0.5, measures=None, **fields):
+    """Runs of one cell, as ``(spec, return, per-joint utilisation)``: a seed for each of the returns.
+
+    ``measures``: more columns of episodes.csv, as a walking robot's runs have them; they come fourth.
+    """
+    more = [measures] if measures else []
+    return [(replace(BASE, seed=seed, **fields), value, use, *more) for seed, value in enumerate(values, 1)]
 
 
 def write_campaign(path, runs, waiting=(), joints=JOINTS, violations=0, raw=0.25, sizes=TINY):
     """A campaign whose ``runs`` are finished and whose ``waiting`` specs are not."""
     store = Store(path)
-    specs = [spec for spec, _, _ in runs]
+    specs = [spec for spec, *_ in runs]
     store.begin(Campaign("tiny", "made by hand", (*specs, *waiting)))
-    for spec, value, use in runs:
-        write_run(store, spec, value, use, joints, violations, raw, sizes)
+    for spec, value, use, *measures in runs:
+        write_run(store, spec, value, use, joints, violations, raw, sizes, *measures)
     return path
 
 
-def write_run(store, spec, value, use, joints=JOINTS, violations=0, raw=0.25, sizes=TINY):
+def write_run(store, spec, value, use, joints=JOINTS, violations=0, raw=0.25, sizes=TINY, measures=None):
     """A finished run that ends at the return ``value`` with the utilisation ``use``: a number, or one a joint."""
     uses = np.broadcast_to(use, len(joints))
     path = store.folder(spec.key).path
@@ -60,7 +64,8 @@ def write_run(store, spec, value, use, joints=JOINTS, violations=0, raw=0.25, si
     use_rows = [{f"utilisation_{i}": s * u for i, u in enumerate(uses)} for s in shares]
     table(path / "eval.csv", [{**r, "raw_violation_rate": raw, **u} for r, u in zip(rows, use_rows, strict=True)])
     episodes = [
-        {"return": r, "length": 10, "utilisation": uses.mean(), "violations": 0} for r in (value - 1, value + 1)
+        {"return": r, "length": 10, "utilisation": uses.mean(), "violations": 0, **(measures or {})}
+        for r in (value - 1, value + 1)
     ]
     table(path / "final" / "episodes.csv", episodes)
     bins = pairwise(np.linspace(-1, 1, sizes.bins + 1))

@@ -22,7 +22,6 @@ from rich.table import Table
 from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.audit import Mapping, Tally, audit, executed_by, hand_written_clip, paper_formula
 from slewrl.errors import UserFacingError
-from slewrl.evaluate import evaluate
 from slewrl.play import load_policy
 from slewrl.report import page, reachable
 from slewrl.report.figures import RunResult
@@ -152,10 +151,10 @@ def _next_row(processes: list[Any], rows: Any) -> tuple[str, dict[str, Any] | No
 def result(path: Path, name: str) -> RunResult:
     """What a finished run came to: its curve, a last evaluation, every action of both counted."""
     policy = load_policy(path)
-    final = evaluate(policy.act, policy.env, EPISODES, EVALUATION_SEED + 1_000)
+    final = policy.evaluate(EPISODES, EVALUATION_SEED + 1_000)
     curve = np.atleast_1d(np.genfromtxt(path / "eval.csv", delimiter=",", names=True))
     training = np.atleast_1d(np.genfromtxt(path / "train.csv", delimiter=",", names=True))[-1]
-    row, limits = final.row(), policy.env.limits
+    row, limits = final.row(), policy.limits
     label, about = RUNS[name]
     evaluated = float((curve["length_mean"] * SPEC.evaluate_episodes).sum())
     return RunResult(

@@ -1,14 +1,17 @@
 """What a trajectory of executed actions says: utilisation and exact violations. Pure functions of arrays.
 
-Every formula is in docs/metrics.md.
+Every formula is in docs/metrics.md. Needs no torch, so that reports can be made without.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slewrl.limits import RateLimits
+if TYPE_CHECKING:
+    from slewrl.limits import RateLimits
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,27 @@ class RateUse:
     """Mean over steps of |da_i| / delta_i, shape (d,)."""
 
 
-def rate_use(actions: NDArray[np.floating], limits: RateLimits) -> RateUse:
+class GroupUse(NamedTuple):
+    """How two groups of joints used their limits."""
+
+    proximal: float
+    """Util-P: mean of |da_i| / delta_i over steps and the joints near the body; nan if there is none."""
+    distal: float
+    """Util-D: the same of the joints far from it."""
+
+    @property
+    def gap(self) -> float:
+        """|Util-P - Util-D|."""
+        return abs(self.proximal - self.distal)
+
+
+def group_use(per_joint: NDArray[np.float64], proximal: Sequence[int], distal: Sequence[int]) -> GroupUse:
+    """Of each joint's utilisation (d,), and which joints the two groups are."""
+    near, far = (float(per_joint[list(group)].mean()) if group else float("nan") for group in (proximal, distal))
+    return GroupUse(near, far)
+
+
+def rate_use(actions: NDArray[np.floating], limits: "RateLimits") -> RateUse:
     """Of a chain of actions (T + 1, d): the reset action, then what was handed to the environment at each step."""
     steps = len(actions) - 1
     if steps < 1:
@@ -40,7 +63,7 @@ def rate_use(actions: NDArray[np.floating], limits: RateLimits) -> RateUse:
 
 
 def increments_and_limits(
-    actions: NDArray[np.floating], limits: RateLimits
+    actions: NDArray[np.floating], limits: "RateLimits"
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Of a chain of actions (T + 1, d): the increments (T, d), and the limit of each in the direction it went."""
     increments = np.diff(actions.astype(np.float64), axis=0)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from slewrl.campaign.spec import Campaign, grid
-from slewrl.runs import RunSpec
+from slewrl.runs import RunSpec, with_preset
 
 TASKS = ("Ant-v5", "Humanoid-v5", "HalfCheetah-v5", "Hopper-v5")
 AGENTS = ("sac", "td3")
@@ -21,6 +21,8 @@ ROBOT_UPDATES = {"H1-rough": 50_000, "G1-flat": 100_000}
 """Gradient steps of the paper's humanoid study, on 4 096 environments."""
 FIRST_STEPS, FIRST_WARM_UP = 60_000, 5_000
 """What two cores can do in an afternoon; ours."""
+WALK_STEPS = 2_000_000
+"""Likewise, of each run of a robot."""
 
 
 def paper_table(limits: str) -> Campaign:
@@ -39,12 +41,12 @@ def sensitivity() -> Campaign:
 
 
 def humanoids() -> Campaign:
-    """Unitree H1 and G1 under their official limits: 2 robots, 6 methods, 5 seeds. Not runnable before they exist."""
-    base = RunSpec(limits="paper", agent="fastsac", environments=4096)
+    """Unitree H1 and G1 under their official limits: 2 robots, 6 methods, 5 seeds."""
+    base = with_preset(RunSpec(limits="paper", agent="fastsac", preset="gpu"))
     runs = grid(base, task=tuple(ROBOT_UPDATES), layer=METHODS, seed=SEEDS)
     # One update per step of the vector environment.
     sized = tuple(replace(run, steps=run.environments * ROBOT_UPDATES[run.task]) for run in runs)
-    return Campaign("humanoids", "the paper's humanoid study (the robots are still to come)", sized)
+    return Campaign("humanoids", "the paper's humanoid study", sized)
 
 
 def rivals() -> Campaign:
@@ -69,10 +71,20 @@ def first() -> Campaign:
 def first_sensitivity() -> Campaign:
     """The sensitivity grid at what two cores can do in an hour."""
     base = RunSpec("Reacher-v5", steps=15_000, learning_starts=1_000, evaluate_every=1_000, evaluate_episodes=20)
-    base = replace(base, agent_options={"learning_rate": 1e-3})
+    base = replace(base, batch_size=128, agent_options={"learning_rate": 1e-3, "hidden": [64, 64]})
     weights = [{"penalty_weight": weight} for weight in LAMBDAS]
     runs = grid(base, limits=("wide", "tight"), layer_options=weights, seed=SEEDS[:3])
     return Campaign("first-sensitivity", "lambda on a rate-limited Reacher, wide and tight", runs)
+
+
+def first_walk() -> Campaign:
+    """What results/walk holds: the robots at what two cores can do in an afternoon."""
+    base = with_preset(RunSpec(limits="paper", agent="fastsac", evaluate_every=100_000, evaluate_episodes=20))
+    runs = grid(
+        replace(base, steps=WALK_STEPS), task=("G1-flat",), layer=("ddsrad", "boxpro", "srad_ball"), seed=SEEDS[:2]
+    )
+    runs += grid(replace(base, steps=WALK_STEPS), task=("H1-rough",), seed=SEEDS[:1])
+    return Campaign("first-walk", "G1 on a plane and H1 on rough ground, on two cores", runs)
 
 
 def mini() -> Campaign:
@@ -92,6 +104,7 @@ CAMPAIGNS: dict[str, Callable[[], Campaign]] = {
     "rivals": rivals,
     "first": first,
     "first-sensitivity": first_sensitivity,
+    "first-walk": first_walk,
     "mini": mini,
 }
 """Name -> what makes it."""

@@ -21,14 +21,15 @@ from slewrl.runs import RunFolder
 FINISHED, STOPPED, FAILED, BUSY = 0, 3, 10, 11
 """Finished; asked to stop; raised (error.txt says what); another process is at it. 1 is Python's own."""
 ENDS = (FINISHED, STOPPED, FAILED, BUSY)
-EPISODES = 10
-"""Of the final evaluation."""
+EPISODES, ROBOT_EPISODES = 10, 100
+"""Of the final evaluation: of a Gymnasium task, and of robots, whose fall rate takes more of them."""
 PATIENCE = 180.0
 """Seconds to wait for the lock of a run: a network file system takes that long to take it from a dead node."""
 
 
 def work(path: Path, patience: float = PATIENCE) -> int:
     """Bring the run in ``path`` to its end; returns the exit code."""
+    os.environ["SLEWRL_THREADS"] = "1"  # a campaign's cores are busy with its other runs
     folder = RunFolder(path)
     try:
         with folder.lock(patience):
@@ -49,6 +50,7 @@ def _run_or_note(folder: RunFolder) -> int:
 
 def _run(folder: RunFolder) -> int:
     from slewrl import checkpoint
+    from slewrl.envs.tasks import is_gymnasium
     from slewrl.play import evaluate_run
     from slewrl.train import train_locked
 
@@ -57,7 +59,8 @@ def _run(folder: RunFolder) -> int:
     shutil.rmtree(folder.path / "replay", ignore_errors=True)  # up to 1.6 GB that nobody will read again
     checkpoint.keep_last(folder.checkpoints)  # the others tell where a run was stopped, so they differ
     if state_of(folder) != "done":
-        evaluate_run(folder.path, EPISODES, FINAL)
+        episodes = EPISODES if is_gymnasium(folder.spec().task) else ROBOT_EPISODES
+        evaluate_run(folder.path, episodes, FINAL)
     return FINISHED
 
 

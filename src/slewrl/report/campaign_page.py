@@ -13,16 +13,31 @@ from urllib.parse import quote
 
 import numpy as np
 
+from slewrl.report import walking
 from slewrl.report.claims import Finding, findings
 from slewrl.report.compare import Comparison, compare
 from slewrl.report.data import Result, Results, Run
 from slewrl.report.figures import DARK, LIGHT
-from slewrl.report.methods import NOTES, UNLIMITED, backbone, in_order, label
+from slewrl.report.methods import NOTES, ROBOT_METHODS, UNLIMITED, backbone, in_order, label
 from slewrl.report.multiples import REFERENCE
 from slewrl.report.page import STYLE, badge, figure_card, variables
 from slewrl.report.plates import Plate, best, configurations
+from slewrl.report.published import NO_TARGETS
 from slewrl.report.sensitivity import sweeps
-from slewrl.report.tables import amount, contends, count, percent, plus_minus, share
+from slewrl.report.tables import (
+    NO_TARGET,
+    ROBOTS,
+    Column,
+    amount,
+    columns_of,
+    contends,
+    count,
+    decimals,
+    papers_number,
+    percent,
+    plus_minus,
+    share,
+)
 
 TEMPLATE = Template(Path(__file__).with_name("campaign_page.html").read_text(encoding="utf-8"))
 SCRIPT = Path(__file__).with_name("campaign_page.js").read_text(encoding="utf-8")
@@ -48,7 +63,7 @@ def render(results: Results, drawn: Sequence[tuple[Plate, bytes]], folder: Path)
         style=STYLE,
         badge=_badge(results),
         headline="".join(f"<li>{escape(line)}</li>" for line in headlines(results)),
-        results=_results(results),
+        results=_results(results) + _robots(results),
         figures="\n".join(_plate(plate, svg) for plate, svg in drawn),
         claims=_claims(findings(results)),
         comparison=_comparison(compare(results)),
@@ -67,7 +82,8 @@ def headlines(results: Results) -> list[str]:
         line = f"{task}, {limits} limits, {backbone(agent)}, {count(steps)} steps: {_named(first)}"
         ours = next((r for r in panel if r.cell.method == REFERENCE and r is not first), None)
         line += f" of {len(panel)} methods" if len(panel) > 1 else " (the only method so far)"
-        lines.append(line + (f"; DD-SRad {plus_minus(ours.score, amount)}." if ours else "."))
+        line += _walked(first) + (f"; DD-SRad {plus_minus(ours.score, amount)}{_walked(ours)}" if ours else "")
+        lines.append(line + ".")
     for which, sweep in sweeps(results).items():
         whose = "" if which.method == REFERENCE else f", {label(which.method)}"
         for limits, by_lambda in sweep.items():
@@ -82,6 +98,15 @@ def headlines(results: Results) -> list[str]:
 
 def _named(result: Result) -> str:
     return f"{label(result.cell.method)} has the highest mean return, {plus_minus(result.score, amount)}"
+
+
+def _walked(result: Result) -> str:
+    """How well a robot walked; nothing of another task."""
+    if not walking.is_walking(result):
+        return ""
+    vte, fall, steps = (decimals(metric.digits)(metric.score(result).mean) for metric in walking.TASK[1:])
+    walks, episodes = "walks" if walking.walks(result) else "does not walk", walking.episodes([result])["final"]
+    return f" ({walks}: falls in {fall} % of {episodes} episodes a seed, VTE {vte} m/s, {steps} steps an episode)"
 
 
 def _lead(results: Results) -> str:
@@ -154,6 +179,45 @@ def _results(results: Results) -> str:
     return _table("Results", heads, rows, "ddsrad tight sac") + _caption(" ".join([about, *notes]))
 
 
+def _robots(results: Results) -> str:
+    """What walking robots are measured by, the paper's numbers under ours; nothing if there are none."""
+    ordered = in_order(list(results), ROBOT_METHODS)
+    found = sorted((r for r in ordered if walking.is_walking(r)), key=lambda r: (r.cell.task, r.cell.steps))
+    if not found:
+        return ""
+    columns = [*(column for part in ROBOTS for column in part[0]), *columns_of(walking.MORE)]
+    rows = [
+        _row(
+            f'<th scope="row">{escape(label(r.cell.method))}</th>',
+            _text(r.cell.task),
+            *(_measured(column, r, found) for column in columns),
+            _text("yes" if walking.walks(r) else "no"),
+            *map(_text, (r.cell.limits, backbone(r.cell.agent))),
+            _number(count(r.cell.steps), r.cell.steps),
+        )
+        for r in found
+    ]
+    measured = [f"#{column.heading} {column.arrow}".strip() for column in columns]
+    heads = ["Method", "Task", *measured, "Walks", "Limits", "Backbone", "#Budget"]
+    about = (
+        *(part[2].format(**walking.episodes(found)) for part in ROBOTS),
+        "Speed: along the command, m/s. Exploded: episodes whose simulation failed, %. Walks: at least "
+        f"{walking.WALKS_STEPS} steps an episode and {walking.WALKS_SHARE:.0%} of the commanded speed, on average. "
+        f"Small: the paper’s, in another simulator and mostly at another budget. {NO_TARGET} No target for ours: "
+        f"{'; '.join(NO_TARGETS.values())}.",
+    )
+    return f"<h2>Walking robots</h2>{_table('Walking robots', heads, rows, 'G1')}{_caption(' '.join(about))}"
+
+
+def _measured(column: Column, result: Result, results: Sequence[Result]) -> str:
+    """A number of a robot's, in bold if the best of its task, and the paper's."""
+    score, paper = column.score(result), papers_number(result, column)
+    panel = [r for r in results if r.cell._replace(method="") == result.cell._replace(method="")]
+    best = contends(result) and score.mean == column.best(panel)
+    beside = f"<br><small>{escape(paper)}</small>" if paper else ""
+    return _number(plus_minus(score, column.show), score.mean, "best" if best else "", beside)
+
+
 def _claims(found: Sequence[Finding]) -> str:
     rows = [
         _row(
@@ -178,7 +242,7 @@ def _comparison(found: Sequence[Comparison]) -> str:
         return _caption("The paper’s tables have no number for what this campaign ran.")
     rows = []
     for c in found:
-        show = {"return": amount, "return_cv": percent, "utilisation": share}[c.metric]
+        show = {"return_cv": percent, "utilisation": share}.get(c.metric) or decimals(walking.METRICS[c.metric].digits)
         rows.append(
             _row(
                 f'<th scope="row">{escape(label(c.result.cell.method))}</th>',
@@ -196,7 +260,8 @@ def _comparison(found: Sequence[Comparison]) -> str:
     heads = ("Method", "Task", "Limits", "Backbone", "Metric", "#Paper", "#Ours", "#95 % interval", "Budget", "Verdict")
     about = (
         "The paper’s mean ± standard deviation over 5 seeds beside ours with its bootstrap interval. Numbers at "
-        "another training budget cannot confirm or refute each other, and get no verdict."
+        "another training budget cannot confirm or refute each other, and get no verdict. The robots’ are from another "
+        "simulator, too."
     )
     return _table("Beside the paper’s tables", heads, rows, "return") + _caption(about)
 
@@ -279,10 +344,13 @@ def _words(text: str) -> str:
     return f'<td class="words">{escape(text)}</td>'
 
 
-def _number(text: str, value: float, kind: str = "") -> str:
-    """A number with its exact value to sort by; one that does not exist has none, and is sorted last."""
+def _number(text: str, value: float, kind: str = "", beside: str = "") -> str:
+    """A number with its exact value to sort by; one that does not exist has none, and is sorted last.
+
+    ``beside``: HTML to follow it.
+    """
     exact = "" if math.isnan(value) else repr(float(value))
-    return f'<td class="number{" " + kind if kind else ""}" data-value="{exact}">{escape(text)}</td>'
+    return f'<td class="number{" " + kind if kind else ""}" data-value="{exact}">{escape(text)}{beside}</td>'
 
 
 def _caption(text: str) -> str:

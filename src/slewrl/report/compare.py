@@ -1,43 +1,27 @@
 """Our numbers beside the paper's, cell by cell.
 
-paper_values.csv holds every number of the paper's result tables as printed (Tables benchmark_main, benchmark_wide and
-sim_full of DD-SRad). A difference at another training budget says nothing about whether the paper's result holds, so
-it gets no verdict.
+A difference at another training budget says nothing about whether the paper's result holds, so it gets no verdict; nor
+does a number of the paper's that cannot be what it is said to be.
 """
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache
 
 import numpy as np
 
-from slewrl.campaign.paper import METHODS, STEPS
-from slewrl.report.data import PAPER, Array, Result, Results, Score, options
-from slewrl.report.methods import LABELS, backbone, in_order, label
+from slewrl.report import walking
+from slewrl.report.data import PAPER, Array, Result, Results, Score, options, score
+from slewrl.report.methods import backbone, in_order, label
+from slewrl.report.published import NO_TARGETS, STEPS, published
 from slewrl.report.tables import count
 from slewrl.stats import stratified_bootstrap
 
-VALUES = Path(__file__).with_name("paper_values.csv")
 METRICS = {"return": "return", "return_cv": "return_cv", "utilization": "utilisation"}
 """The paper's name of a metric -> ours."""
+ROBOT_METRICS = {metric.name: metric.name for metric in (*walking.TASK, *walking.USE)}
 SAMPLES = 1000
-Key = tuple[str, str, str, str, str]
-"""Limits, backbone, task, method and metric, as the paper spells them."""
-
-
-@cache
-def paper_values() -> dict[Key, Score]:
-    """The paper's tables: mean, and standard deviation (nan where it gives none)."""
-    with open(VALUES, encoding="utf-8") as file:
-        return {
-            (row["limits"], row["backbone"], row["task"], row["method"], row["metric"]): Score(
-                float(row["mean"]), float(row["std"] or "nan")
-            )
-            for row in csv.DictReader(file)
-        }
 
 
 @dataclass(frozen=True)
@@ -70,6 +54,8 @@ class Comparison:
     def verdict(self) -> str:
         """Whether the two agree, if they can be compared at all."""
         low, high = self.interval
+        if why := NO_TARGETS.get((self.result.cell.task, self.metric)):
+            return f"no target: {why}"
         if not self.same_budget:
             return "another budget: no verdict"
         if math.isnan(low):
@@ -82,11 +68,10 @@ def compare(results: Results) -> list[Comparison]:
     """Every cell the paper has a number for: with our defaults and, where it was run, as the paper has it."""
     found = []
     for result in in_order(list(results)):
-        if result.layer not in METHODS or not (result.as_shipped or as_in_paper(result)):
+        if not (result.as_shipped or as_in_paper(result)):
             continue
-        cell = (result.cell.limits, backbone(result.cell.agent), result.cell.task, LABELS[result.layer])
-        for theirs, ours in METRICS.items():
-            paper = paper_values().get((*cell, theirs))
+        for theirs, ours in (ROBOT_METRICS if walking.is_walking(result) else METRICS).items():
+            paper = published(result, theirs)
             if paper and result.cell.task in STEPS:
                 found.append(_compared(result, ours, paper))
     return found
@@ -99,18 +84,21 @@ def as_in_paper(result: Result) -> bool:
 
 
 def _compared(result: Result, metric: str, paper: Score) -> Comparison:
-    values = result.utilisations if metric == "utilisation" else result.returns
-    ours = {
-        "return": result.score,
-        "return_cv": Score(result.score.cv, math.nan),
-        "utilisation": result.utilisation,
-    }[metric]
+    values = values_of(result, metric)
+    ours = Score(result.score.cv, math.nan) if metric == "return_cv" else score(values)
     statistic = _cv if metric == "return_cv" else _mean
     interval = (math.nan, math.nan)
     if len(values) > 1:
         low, high = stratified_bootstrap([values], statistic, SAMPLES, at_once=True)
         interval = float(low), float(high)
     return Comparison(result, metric, paper, ours, interval)
+
+
+def values_of(result: Result, metric: str) -> Array:
+    """What a comparison rests on, (seeds,)."""
+    if metric in ROBOT_METRICS and walking.is_walking(result):
+        return walking.METRICS[metric].values(result)
+    return result.utilisations if metric == "utilisation" else result.returns
 
 
 def _mean(tasks: Sequence[Array]) -> Array:

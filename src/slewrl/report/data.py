@@ -6,25 +6,27 @@ Files are read when a figure asks for them, and once: a table of a thousand runs
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slewrl.agents import presets
 from slewrl.campaign.store import Store, last_row, state_of
 from slewrl.runs import RunSpec
 from slewrl.stats import mean_std
 
 Array = NDArray[np.float64]
-RECIPE = ("environments", "learning_starts", "batch_size", "capacity", "evaluate_every", "evaluate_episodes")
+RECIPE = ("preset", "environments", "learning_starts", "batch_size", "capacity", "evaluate_every", "evaluate_episodes")
 """Fields of a run that are named only where they vary within a campaign."""
 PAPER = ("mean_bound=tanh",)
 """Options that say that a run does as the paper does; always named."""
-DEFAULTS = RunSpec()
+DEFAULTS = {name: getattr(RunSpec(), name) for name in RECIPE}
 
 
 class Columns(dict[str, Array]):
@@ -63,7 +65,8 @@ class Names:
 
     def __init__(self, specs: Sequence[RunSpec]) -> None:
         self._options = Counter(option for spec in specs for option in set(options(spec)))
-        self.shared = [option for option, n in self._options.items() if n == len(specs) and option not in PAPER]
+        everyones = [option for option, n in self._options.items() if n == len(specs)]
+        self.shared = sorted(option for option in everyones if option not in PAPER)
         self._varied = [name for name in RECIPE if len({getattr(spec, name) for spec in specs}) > 1]
         self._files: dict[str, set[str]] = {}
         for spec in specs:
@@ -82,15 +85,16 @@ class Names:
         """The layer, and what was changed in it; what all runs of the campaign share goes without saying."""
         extras = [spec.density] if spec.density != "normalized" else []
         extras += [option for option in options(spec) if option not in self.shared]
-        changed = [name for name in self._varied if getattr(spec, name) != getattr(DEFAULTS, name)]
+        usual = {**DEFAULTS, **presets.find(spec.agent, spec.preset).run}
+        changed = [name for name in self._varied if getattr(spec, name) != usual[name]]
         extras += [f"{name}={getattr(spec, name)}" for name in changed]
         return " ".join([spec.layer, *extras])
 
 
 def options(spec: RunSpec) -> list[str]:
-    """What a run sets of its layer and its agent, a word each: ``hidden=32x32``."""
-    both = sorted([*spec.layer_options.items(), *spec.agent_options.items()])
-    return [f"{name}={word(value)}" for name, value in both]
+    """What a run sets of its layer, its agent and its task, a word each: ``hidden=32x32``."""
+    every = (*spec.layer_options.items(), *spec.agent_options.items(), *spec.task_options.items())
+    return [f"{name}={word(value)}" for name, value in sorted(every, key=itemgetter(0))]
 
 
 def word(value: object) -> str:
@@ -225,13 +229,23 @@ class Result:
 
     @property
     def as_shipped(self) -> bool:
-        """Whether nothing was changed in the layer or the agent, be it for all runs of the campaign."""
+        """Whether nothing was changed in the layer, the agent or the task, be it for all runs of the campaign."""
         return self.cell.method == self.layer and not options(self.runs[0].spec)
 
     @property
     def joints(self) -> tuple[str, ...]:
         """Names, in the order of the action."""
         return self.runs[0].joints
+
+    @cached_property
+    def _by_seed(self) -> dict[Callable[[Run], float], Array]:
+        return {}
+
+    def by_seed(self, number: Callable[[Run], float]) -> Array:
+        """A number of every run, (seeds,); taken once, however many tables ask."""
+        if number not in self._by_seed:
+            self._by_seed[number] = np.array([number(run) for run in self.runs])
+        return self._by_seed[number]
 
     @cached_property
     def returns(self) -> Array:

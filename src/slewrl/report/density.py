@@ -35,7 +35,7 @@ def densities(results: Sequence[Result], ground: Ground) -> Figure:
 
     All panels are one image, with holes between them.
     """
-    ordered, joints = in_order(list(results)), results[0].joints
+    ordered, joints = in_order(list(results)), side_by_side(results[0].joints)
     names = [label(result.cell.method) for result in ordered]
     values = mosaic([strips(ordered, joint) for joint in joints])
     tall = STRIP * len(values)
@@ -60,6 +60,13 @@ def densities(results: Sequence[Result], ground: Ground) -> Figure:
     _key(figure, Box(whole.left, BOTTOM + tall, whole.width, 0.08), ground)
     axes_are(figure, ground, "increment / limit (±1: as fast as allowed)")
     return figure
+
+
+def side_by_side(joints: Sequence[str]) -> list[str]:
+    """Each left joint before its right one, then those without a side: two columns show a leg each."""
+    lefts = [joint for joint in joints if joint.startswith("left_") and joint.replace("left_", "right_", 1) in joints]
+    pairs = [name for joint in lefts for name in (joint, joint.replace("left_", "right_", 1))]
+    return [*pairs, *(joint for joint in joints if joint not in pairs)]
 
 
 def strips(ordered: Sequence[Result], joint: str) -> Array:

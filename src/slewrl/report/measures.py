@@ -7,10 +7,11 @@ from itertools import product
 
 import numpy as np
 
-from slewrl.campaign.paper import LAMBDAS, METHODS, TASKS
-from slewrl.report.compare import paper_values
+from slewrl.campaign.paper import LAMBDAS, METHODS, ROBOT_UPDATES, TASKS
+from slewrl.report import walking
 from slewrl.report.data import Result, Results, options
 from slewrl.report.methods import UNLIMITED, backbone
+from slewrl.report.published import published
 from slewrl.report.sensitivity import sweeps
 
 Numbers = Mapping[str, float]
@@ -125,6 +126,26 @@ def spread(*results: Result) -> float:
     return (best - worst) / best if best > 0 else math.nan
 
 
+def mean_of(metric: str) -> Callable[[Result], float]:
+    """A measure of walking robots, over the seeds."""
+    return lambda result: walking.METRICS[metric].score(result).mean
+
+
+def higher(metric: str) -> Callable[[Result, Result], float]:
+    """By what share of the second's the first's measure is higher."""
+
+    def number(one: Result, other: Result) -> float:
+        base = mean_of(metric)(other)
+        return mean_of(metric)(one) / base - 1 if base > 0 else math.nan
+
+    return number
+
+
+def lowest(metric: str) -> Callable[..., float]:
+    """By how much the first's measure is below the lowest of the others'."""
+    return lambda one, *others: min(map(mean_of(metric), others)) - mean_of(metric)(one)
+
+
 # ---------------------------------------------------------------------- which results
 
 
@@ -158,19 +179,28 @@ def together(*measures: Measure) -> Measure:
 
 
 def everywhere(
-    number: Callable[..., float], *methods: str, limits: str = "tight", agents: Sequence[str] = ("sac", "td3")
+    number: Callable[..., float],
+    *methods: str,
+    limits: str = "tight",
+    agents: Sequence[str] = ("sac", "td3"),
+    tasks: Sequence[str] = TASKS,
 ) -> Measure:
     """A number for each task and backbone that has all the methods at one budget."""
 
     def measure(results: Results) -> Measured | None:
         taken = {}
-        for task, agent in product(TASKS, agents):
+        for task, agent in product(tasks, agents):
             found = [r for method in methods if (r := results.get(task, limits, agent, method))]
             if len(found) == len(methods) and len({r.cell.steps for r in found}) == 1:
                 taken[f"{task} {backbone(agent)}"] = number(*found), found
         return gathered(taken)
 
     return measure
+
+
+def on_robots(number: Callable[..., float], *methods: str, tasks: Sequence[str] = tuple(ROBOT_UPDATES)) -> Measure:
+    """As `everywhere`, in the paper's study of the robots."""
+    return everywhere(number, *methods, limits="paper", agents=("fastsac",), tasks=tasks)
 
 
 def lost_under_tight(*tasks: str) -> Measure:
@@ -202,8 +232,7 @@ def use_against_paper(results: Results) -> Measured | None:
     taken = {}
     for task, agent in product(TASKS, ("sac", "td3")):
         found = results.get(task, "tight", agent, "ddsrad")
-        paper = paper_values().get(("tight", backbone(agent), task, "DD-SRad", "utilization"))
-        if found and paper:
+        if found and (paper := published(found, "utilization")):
             taken[f"{task} {backbone(agent)}"] = abs(mean_use(found) - paper.mean), [found]
     return gathered(taken)
 

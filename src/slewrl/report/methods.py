@@ -1,5 +1,7 @@
 """What to call each method, and in which order to show them: the paper's six first, then ours."""
 
+from collections.abc import Sequence
+
 from slewrl.campaign.paper import METHODS, RIVALS
 from slewrl.report.data import Result
 
@@ -27,7 +29,9 @@ WORDS = {
     "action": "action entropy",
     "mean_bound=tanh": "tanh mean",
 }
-BACKBONES = {"sac": "SAC", "td3": "TD3"}
+BACKBONES = {"sac": "SAC", "td3": "TD3", "fastsac": "FastSAC"}
+ROBOT_METHODS = ("boxpre", "post", "srad_qp", "srad_ball", "dtanh", "ddsrad")
+"""In the order of the paper's table of the robots, which is not that of its others."""
 UNLIMITED = "none"
 """The one layer without a rate limit: what the limits cost, no contender."""
 NOTES = {
@@ -55,12 +59,12 @@ def backbone(agent: str) -> str:
     return BACKBONES.get(agent, agent)
 
 
-def place(result: Result) -> tuple[int, str]:
+def place(result: Result, first: Sequence[str] = METHODS) -> tuple[int, str]:
     """Sorts results into the order of the tables; a layer of the user's own comes last."""
-    known = METHODS + RIVALS
+    known = (*first, *RIVALS)
     return (known.index(result.layer) if result.layer in known else len(known)), result.cell.method
 
 
-def in_order(results: list[Result]) -> list[Result]:
-    """As the tables have them."""
-    return sorted(results, key=place)
+def in_order(results: Sequence[Result], first: Sequence[str] = METHODS) -> list[Result]:
+    """As the tables have them; ``first``: the paper's methods."""
+    return sorted(results, key=lambda result: place(result, first))

@@ -14,7 +14,13 @@ from slewrl.report.figures import Ground, as_two_faced_svg, saved
 from slewrl.report.methods import backbone, in_order, label
 from slewrl.report.multiples import REFERENCE
 from slewrl.report.tables import amount, contends, count, plus_minus, share
+from slewrl.robots.groups import robot_of
 
+REMARKS = {
+    "H1": " H1 has one joint in each ankle: the paper’s figure names an ankle roll, which it does not have.",
+    "G1": " The paper’s plane, of the joints that walk and that hold the balance.",
+}
+"""Robot -> what to say of the two joints shown."""
 PALETTE = (*curves.LIMITS.values(), *sensitivity.PALETTE)
 
 
@@ -101,7 +107,8 @@ def _of_configuration(panel: list[Result], where: str, name: str) -> Iterator[Pl
             f"reachable-{name}",
             f"Where two joints went: {where}",
             f"Executed increments of {pairs} over their limits, from the final evaluations. A square is what the "
-            "limits allow: a method that leaves its corners or edges empty cannot, or would not, go there.",
+            "limits allow: a method that leaves its corners or edges empty cannot, or would not, go there."
+            f"{REMARKS.get(robot_of(first.cell.task), '')}",
             partial(scatter.increments, panel),
         )
     edge = max(panel, key=at_the_edge)

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from slewrl.report.curves import LIMIT_STYLES, LIMITS, named
 from slewrl.report.data import Array, Result
-from slewrl.report.figures import Ground, legible, sheet
+from slewrl.report.figures import WIDTH, Ground, legible, sheet
 from slewrl.report.methods import backbone
 from slewrl.report.multiples import axes_are, dashed, places, reference, title
 from slewrl.report.panel import Box, Panel, boxes
@@ -22,6 +22,8 @@ NAMED = 8
 """Joints whose names fit around the rim; more have numbers there."""
 SIZE = 6.5
 """Points, of a joint's name."""
+NOTE = 8
+"""Points, of the words under a figure."""
 
 
 def radars(results: Sequence[Result], ground: Ground) -> Figure:
@@ -133,8 +135,13 @@ def key(joints: Sequence[str]) -> str:
     """Which joint a number is, where names would not fit around the rim."""
     if len(joints) <= NAMED:
         return ""
-    words = [f"{i} {joint}" for i, joint in enumerate(joints)]
-    lines = [", ".join(words[i : i + 4]) for i in range(0, len(words), 4)]
+    lines = [""]
+    for i, joint in enumerate(joints):
+        longer = f"{lines[-1]}, {i} {joint}".removeprefix(", ")
+        if width_of(longer, NOTE) <= WIDTH - 0.2:
+            lines[-1] = longer
+        else:
+            lines.append(f"{i} {joint}")
     return "\n" + "\n".join(lines)
 
 

@@ -7,14 +7,41 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from slewrl.report import walking
 from slewrl.report.data import Result, Results, Score
-from slewrl.report.methods import NOTES, UNLIMITED, backbone, in_order, label
+from slewrl.report.methods import NOTES, ROBOT_METHODS, UNLIMITED, backbone, in_order, label
+from slewrl.report.published import ENVIRONMENTS, NO_TARGETS, STEPS, published
 
 Task = tuple[str, int]
-"""A task and the budget it was trained with: a column."""
-HEADINGS = ("Return", "CV", "Util")
+"""A task and the budget it was trained with: some columns."""
 TASKS_ACROSS = 2
 """In LaTeX, as in the paper: four would not fit the width of a page."""
+NARROW = 6
+"""Columns of numbers that fit one column of a page."""
+PAPERS = "– the paper’s"
+"""What a row of the paper's numbers is called."""
+NO_TARGET = "§"
+"""Marks a number of the paper's that nothing is judged by."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number of a task."""
+
+    heading: str
+    score: Callable[[Result], Score]
+    show: Callable[[float], str]
+    arrow: str = ""
+    """↑ or ↓ where more or less is better."""
+    bold: bool = False
+    """Whether the best is in bold."""
+    metric: str = ""
+    """What the paper calls it, if its numbers are to be shown beside ours."""
+
+    def best(self, results: Sequence[Result]) -> float:
+        """The best mean among the layers that kept every limit; nan where none is better than another."""
+        means = {self.score(r).mean for r in results if contends(r)} if self.bold else set()
+        return (min if self.arrow == "↓" else max)(means) if len(means) > 1 else math.nan
 
 
 @dataclass(frozen=True)
@@ -24,11 +51,24 @@ class Table:
     limits: str
     agent: str
     results: tuple[Result, ...]
+    columns: tuple[Column, ...]
+    """Of each task."""
+    part: str = ""
+    """What it shows of them, if not all."""
+    about: str = ""
+    """What its columns are, with room for numbers of episodes; "" for the main table's, which are everyone's."""
+    shared: tuple[str, ...] = ()
+    """Options that all runs of the campaign set, to be said where the paper's numbers are beside ours."""
 
     @property
     def title(self) -> str:
         """What it is about."""
-        return f"{backbone(self.agent)}, {self.limits} limits"
+        return f"{backbone(self.agent)}, {self.limits} limits" + (f": {self.part}" if self.part else "")
+
+    @property
+    def walks(self) -> bool:
+        """Whether it is about walking robots."""
+        return walking.is_walking(self.results[0])
 
     @property
     def tasks(self) -> list[Task]:
@@ -38,7 +78,8 @@ class Table:
     @property
     def methods(self) -> list[str]:
         """Its rows."""
-        return list(dict.fromkeys(r.cell.method for r in in_order(list(self.results))))
+        ordered = in_order(self.results, ROBOT_METHODS) if self.walks else in_order(self.results)
+        return list(dict.fromkeys(r.cell.method for r in ordered))
 
     @property
     def seeds(self) -> int:
@@ -50,15 +91,15 @@ class Table:
         match = (method, *task)
         return next((r for r in self.results if (r.cell.method, r.cell.task, r.cell.steps) == match), None)
 
-    def best(self, task: Task) -> float:
-        """The highest mean return of a task among the layers that kept every limit; nan of fewer than two."""
-        means = [r.score.mean for r in self.results if (r.cell.task, r.cell.steps) == task and contends(r)]
-        return max(means) if len(means) > 1 else math.nan
+    def of(self, task: Task) -> list[Result]:
+        """The results of a task."""
+        return [r for r in self.results if (r.cell.task, r.cell.steps) == task]
 
-    def marks(self) -> list[tuple[str, str]]:
-        """The footnotes it needs: mark and text."""
+    def notes(self) -> list[str]:
+        """The footnotes it needs."""
         layers = {r.layer for r in self.results}
-        return [note for layer, note in NOTES.items() if layer in layers]
+        notes = [f"{mark} {text}" for layer, (mark, text) in NOTES.items() if layer in layers]
+        return notes + (robot_notes(self) if self.walks else [])
 
 
 def contends(result: Result) -> bool:
@@ -67,9 +108,15 @@ def contends(result: Result) -> bool:
 
 
 def tables(results: Results) -> list[Table]:
-    """Every table there is anything for, tight limits before wide ones."""
-    keys = sorted({(r.cell.limits, r.cell.agent) for r in results})
-    return [Table(limits, agent, tuple(results.where(limits=limits, agent=agent))) for limits, agent in keys]
+    """Every table there is anything for, tight limits before wide ones; of walking robots two, as in the paper."""
+    found = []
+    for limits, agent in sorted({(r.cell.limits, r.cell.agent) for r in results}):
+        there = results.where(limits=limits, agent=agent)
+        if others := tuple(r for r in there if not walking.is_walking(r)):
+            found.append(Table(limits, agent, others, BENCHMARK))
+        if robots := tuple(r for r in there if walking.is_walking(r)):
+            found += [Table(limits, agent, robots, *part, results.shared) for part in ROBOTS]
+    return found
 
 
 # ---------------------------------------------------------------------- numbers as text
@@ -103,17 +150,75 @@ def count(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
+def decimals(digits: int | None) -> Callable[[float], str]:
+    """How to show a number with so many digits after the point; None: as a return."""
+    if digits is None:
+        return amount
+    return lambda value: "–" if math.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
+
+
+BENCHMARK = (
+    Column("Return", lambda r: r.score, amount, "↑", bold=True),
+    Column("CV", lambda r: Score(r.score.cv, math.nan), percent, "↓"),
+    Column("Util", lambda r: r.utilisation, share),
+)
+"""The paper's main table."""
+
+
+def columns_of(metrics: Sequence[walking.Metric]) -> tuple[Column, ...]:
+    """Of measures of walking robots; those for which more or less is better have a best."""
+    return tuple(Column(m.heading, m.score, decimals(m.digits), m.arrow, bool(m.arrow), m.name) for m in metrics)
+
+
+ROBOTS = (
+    (
+        columns_of(walking.TASK),
+        "(a) task-level performance",
+        "VTE: velocity tracking error, m/s. Fall: episodes that end with the trunk on the ground, %. "
+        "Steps: mean length of an episode, control steps. {final} episodes a seed.",
+    ),
+    (
+        columns_of(walking.USE),
+        "(b) use of the limits",
+        "Util-P and Util-D: mean |increment| / limit of the proximal joints (H1: hips, G1: hip pitch) and of the "
+        "distal ones (ankles), in the last evaluation while training, {last} episodes a seed. Gap: |Util-P − Util-D|.",
+    ),
+)
+"""The two parts of the paper's table of the robots: columns, what to call them, and what they are."""
+PAPERS_SETTING = (
+    "The paper’s: IsaacLab, 5 seeds of 1 000 episodes, {} steps if each of its gradient steps is one step of all "
+    f"{count(ENVIRONMENTS)} environments. Ours: MuJoCo, at the steps above; numbers at another budget cannot confirm "
+    "or refute each other."
+)
+
+
 def entries(table: Table, method: str, task: Task, bold: str) -> list[str]:
-    """The three entries of a cell; ``bold`` is a template such as ``**{}**`` for the best return."""
+    """The entries of a cell; ``bold`` is a template such as ``**{}**`` for the best."""
     result = table.at(method, task)
     if result is None:
-        return ["–"] * len(HEADINGS)
-    value = plus_minus(result.score, amount)
-    if contends(result) and result.score.mean == table.best(task):
-        value = bold.format(value)
+        return ["–"] * len(table.columns)
+    there, said = table.of(task), []
+    for column in table.columns:
+        value = plus_minus(column.score(result), column.show)
+        best = contends(result) and column.score(result).mean == column.best(there)
+        said.append(bold.format(value) if best else value)
     if len(result.runs) != table.seeds:
-        value += f" (n = {len(result.runs)})"
-    return [value, percent(result.score.cv), plus_minus(result.utilisation, share)]
+        said[0] += f" (n = {len(result.runs)})"
+    return said
+
+
+def papers_number(result: Result | None, column: Column) -> str:
+    """The paper's number to be shown beside ours; "" if it has none, or if it is of the layer with other options."""
+    if result is None or result.cell.method != result.layer or not (paper := published(result, column.metric)):
+        return ""
+    mark = NO_TARGET if (result.cell.task, column.metric) in NO_TARGETS else ""
+    return plus_minus(paper, column.show) + mark
+
+
+def papers(table: Table, method: str) -> list[str]:
+    """The paper's entries for a method, task by task as ours; empty if it has none."""
+    said = [papers_number(table.at(method, task), column) for task in table.tasks for column in table.columns]
+    return [entry or "–" for entry in said] if any(said) else []
 
 
 def name(table: Table, method: str) -> str:
@@ -126,7 +231,25 @@ def legend(table: Table) -> str:
     """What the numbers are."""
     seeds = "one seed" if table.seeds == 1 else f"mean ± standard deviation over {table.seeds} seeds"
     budgets = "; ".join(f"{task} at {count(steps)} steps" for task, steps in table.tasks)
-    return f"{seeds}; {budgets}; best return of a method that kept every limit in bold"
+    best = [column.heading for column in table.columns if column.bold]
+    words = [seeds, budgets]
+    if table.walks and table.shared:
+        words.append(f"all runs set {', '.join(table.shared)}")
+    if best:
+        words.append(f"best {'return' if len(best) == 1 else 'value'} of a method that kept every limit in bold")
+    return "; ".join(words)
+
+
+def robot_notes(table: Table) -> list[str]:
+    """What a table of walking robots means."""
+    tasks = dict.fromkeys(task for task, _ in table.tasks)
+    notes = [table.about.format(**walking.episodes(table.results))]
+    if any(papers(table, method) for method in table.methods):
+        budgets = " and ".join(f"{task} at {count(STEPS[task])}" for task in tasks if task in STEPS)
+        notes.append(PAPERS_SETTING.format(budgets))
+        shown = [(task, column.metric) for task in tasks for column in table.columns]
+        notes += [f"{NO_TARGET} No target for ours: {why}." for what, why in NO_TARGETS.items() if what in shown]
+    return notes
 
 
 # ---------------------------------------------------------------------- formats
@@ -134,36 +257,43 @@ def legend(table: Table) -> str:
 
 def markdown(table: Table) -> str:
     """A pipe table with its title, legend and footnotes."""
-    heads = [f"{task} {heading}" for task, _ in table.tasks for heading in HEADINGS]
+    heads = [f"{task} {column.heading}" for task, _ in table.tasks for column in table.columns]
     lines = [f"### {table.title}", "", _sentence(legend(table)), "", _pipes(["Method", *heads])]
     lines.append(_pipes(["---"] + ["---:"] * len(heads)))
     for method in table.methods:
         cells = [entry for task in table.tasks for entry in entries(table, method, task, "**{}**")]
         lines.append(_pipes([name(table, method), *cells]))
-    lines += [f"\n{mark} {text}" for mark, text in table.marks()]
+        lines += [_pipes([PAPERS, *row]) for row in [papers(table, method)] if row]
+    lines += [f"\n{note}" for note in table.notes()]
     return "\n".join(lines) + "\n"
 
 
 def latex(table: Table) -> str:
     r"""A table environment of booktabs tabulars, two tasks each; needs ``\usepackage{booktabs}`` and nothing else."""
     parts = [table.tasks[i : i + TASKS_ACROSS] for i in range(0, len(table.tasks), TASKS_ACROSS)]
-    lines = [r"\begin{table}[t]", r"\centering\scriptsize", rf"\caption{{{_tex(f'{table.title}: {legend(table)}')}}}"]
+    kind = "table*" if len(table.columns) * len(parts[0]) > NARROW else "table"
+    caption = _tex(f"{table.title}: {legend(table)}")
+    lines = [rf"\begin{{{kind}}}[t]", r"\centering\scriptsize", rf"\caption{{{caption}}}"]
     for part in parts:
         lines += [*_tabular(table, part), r"\par\smallskip"]
-    lines += [_tex(f"{mark} {text}") + r"\par" for mark, text in table.marks()]
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
+    lines += [_tex(note) + r"\par" for note in table.notes()]
+    return "\n".join([*lines, rf"\end{{{kind}}}"]) + "\n"
 
 
 def _tabular(table: Table, tasks: Sequence[Task]) -> list[str]:
-    wide = len(HEADINGS)
+    wide = len(table.columns)
     spans = [rf"\multicolumn{{{wide}}}{{c}}{{{_tex(task)}}}" for task, _ in tasks]
     rules = "".join(rf"\cmidrule(lr){{{2 + wide * i}-{1 + wide * (i + 1)}}}" for i in range(len(tasks)))
-    heads = [r"Return $\uparrow$", r"CV $\downarrow$", "Util"] * len(tasks)
-    lines = [rf"\begin{{tabular}}{{l{' ccc' * len(tasks)}}}", r"\toprule", _row(["", *spans]), rules]
+    heads = [_tex(f"{column.heading} {column.arrow}".strip()) for column in table.columns] * len(tasks)
+    aligned = "l" + f" {'c' * wide}" * len(tasks)
+    lines = [rf"\begin{{tabular}}{{{aligned}}}", r"\toprule", _row(["", *spans]), rules]
     lines += [_row(["Method", *heads]), r"\midrule"]
+    first = wide * table.tasks.index(tasks[0])
     for method in table.methods:
         cells = [entry for task in tasks for entry in entries(table, method, task, r"\textbf{{{}}}")]
         lines.append(_row([_tex(name(table, method)), *(_tex(cell) for cell in cells)]))
+        paper = papers(table, method)[first : first + wide * len(tasks)]
+        lines += [_row(rf"\textit{{{_tex(cell)}}}" for cell in [PAPERS, *paper])] if paper else []
     return [*lines, r"\bottomrule", r"\end{tabular}"]
 
 
@@ -173,6 +303,8 @@ def tidy(results: Results) -> list[dict[str, str | float | int]]:
     for r in in_order(list(results)):
         cell = {"limits": r.cell.limits, "backbone": backbone(r.cell.agent), "task": r.cell.task}
         metrics = {"return": r.score, "return_cv": Score(r.score.cv, math.nan), "utilisation": r.utilisation}
+        if walking.is_walking(r):
+            metrics |= {metric: found.score(r) for metric, found in walking.METRICS.items()}
         for metric, value in metrics.items():
             numbers = {"mean": value.mean, "std": value.std, "seeds": len(r.runs), "steps": r.cell.steps}
             rows.append({**cell, "method": r.cell.method, "metric": metric, **numbers})
@@ -206,6 +338,7 @@ def _row(cells: Iterable[str]) -> str:
 def _tex(text: str) -> str:
     """Text for LaTeX's own fonts: what they lack goes through math."""
     marks = {"±": r"$\pm$", "−": "$-$", "–": "--", "†": r"$^\dagger$", "‡": r"$^\ddagger$", "λ": r"$\lambda$"}
+    marks |= {"↑": r"$\uparrow$", "↓": r"$\downarrow$", "§": r"$^\S$", "’": "'", "|": "$|$"}
     for found, written in {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", **marks}.items():
         text = text.replace(found, written)
     return re.sub(r"(?<=\d) (?=\d{3}\b)", r"\\,", text)  # thousands stay together

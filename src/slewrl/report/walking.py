@@ -1,0 +1,103 @@
+"""What walking robots are measured by: the columns of the paper's two tables of them, and what else their runs note.
+
+All numbers are of the final evaluation (final/episodes.csv) but the joints' utilisation, which is that of the last
+evaluation while training (eval.csv). docs/metrics.md has the formulas.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slewrl.metrics import GroupUse, group_use
+from slewrl.report.data import Array, Result, Run, Score, score
+from slewrl.robots.groups import groups_of
+
+WALKS_STEPS, WALKS_SHARE = 500, 0.5
+"""What we call walking: episodes of that many control steps, at that share of the commanded speed, on average."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of a run."""
+
+    name: str
+    """In results.csv; the paper's own in paper_values.csv, where it has it."""
+    heading: str
+    of: Callable[[Run], float]
+    digits: int | None
+    """After the point, as in the paper; None as many as a return needs."""
+    arrow: str = ""
+    """↑ or ↓ where more or less is better."""
+
+    def values(self, result: Result) -> Array:
+        """One for each seed."""
+        return result.by_seed(self.of)
+
+    def score(self, result: Result) -> Score:
+        """Over the seeds; nan where a seed has none: a robot whose joint groups nobody named."""
+        values = self.values(result)
+        return Score(math.nan, math.nan) if np.isnan(values).any() else score(values)
+
+
+def is_walking(result: Result) -> bool:
+    """Whether a result is of a robot that follows a commanded velocity."""
+    return "vte" in result.runs[0].episodes
+
+
+def by_step(name: str) -> Callable[[Run], float]:
+    """Mean over the steps of all episodes of what episodes.csv has as each one's mean."""
+    return lambda run: float(np.average(run.episodes[name], weights=run.episodes["length"]))
+
+
+def percent_of_episodes(name: str) -> Callable[[Run], float]:
+    """Of what happens once in an episode, or not."""
+    return lambda run: 100 * float(run.episodes[name].mean())
+
+
+def mean_length(run: Run) -> float:
+    """Control steps of an episode."""
+    return float(run.episodes["length"].mean())
+
+
+def group_use_of(run: Run) -> GroupUse:
+    """Of the robot's proximal and distal joints."""
+    return group_use(run.joint_utilisation, *groups_of(run.cell.task, run.joints))
+
+
+TASK = (
+    Metric("return", "Return", lambda run: run.final_return, None, "↑"),
+    Metric("vte", "VTE", by_step("vte"), 3, "↓"),
+    Metric("fall_pct", "Fall", percent_of_episodes("fell"), 1, "↓"),
+    Metric("steps", "Steps", mean_length, 0, "↑"),
+)
+"""The paper's Table sim_full (a)."""
+USE = (
+    Metric("util_p", "Util-P", lambda run: group_use_of(run).proximal, 2),
+    Metric("util_d", "Util-D", lambda run: group_use_of(run).distal, 2),
+    Metric("gap", "Gap", lambda run: group_use_of(run).gap, 2),
+)
+"""Table sim_full (b)."""
+MORE = (
+    Metric("speed", "Speed", by_step("speed"), 3),
+    Metric("commanded", "Commanded", by_step("commanded"), 3),
+    Metric("exploded_pct", "Exploded", percent_of_episodes("exploded"), 1),
+)
+"""What else says how a robot walks; ours."""
+METRICS = {metric.name: metric for metric in (*TASK, *USE, *MORE)}
+
+
+def walks(result: Result) -> bool:
+    """Whether it walks, by the mean over the seeds: long enough, and fast enough."""
+    length, speed, asked = (METRICS[name].score(result).mean for name in ("steps", "speed", "commanded"))
+    return length >= WALKS_STEPS and speed >= WALKS_SHARE * asked
+
+
+def episodes(results: Sequence[Result]) -> dict[str, int]:
+    """How many a seed's numbers rest on, at least: of its final evaluation, and of the last one while training."""
+    runs = [run for result in results for run in result.runs]
+    return {
+        "final": min(len(run.episodes["length"]) for run in runs),
+        "last": min(run.spec.evaluate_episodes for run in runs),
+    }
