@@ -22,7 +22,13 @@ PRESETS: dict[str, dict[str, Preset]] = {
         "cpu": Preset(
             # 512 transitions and their mirror images are 1 024 rows.
             {"environments": 64, "batch_size": 512, "capacity": 1_000_000, "learning_starts": 100 * 64},
-            {"actor_hidden": (256, 128, 64), "critic_hidden": (256, 128, 64), "updates": 4, "policy_every": 2},
+            {
+                "actor_hidden": (256, 128, 64),
+                "critic_hidden": (256, 128, 64),
+                "updates": 4,
+                "policy_every": 2,
+                "n_steps": 4,
+            },
         ),
     }
 }

@@ -38,8 +38,6 @@ POSE_SPREAD, SPEED_SPREAD = 0.05, 0.1
 """Joints begin this far from the default pose (rad) and from rest (rad/s), at most; ours."""
 PUSH_EVERY = (5.0, 10.0)
 """Seconds between pushes; holosoma's."""
-NOISE = {"gyroscope": 0.2, "gravity": 0.05, "joint_angles_less_default": 0.01, "joint_speeds": 1.5, "height_scan": 0.1}
-"""Half-width of uniform observation noise: rad/s, 1, rad, rad/s, m."""
 SCAN_CLIP = 1.0
 """Largest height difference the scan shows, m."""
 FIRST_LEVELS = 6
@@ -82,7 +80,7 @@ class Locomotion:
         self.part = {kind: np.flatnonzero([k == kind for k in kinds]) for kind in kinds}
         self.sensor = sensor_columns(self.physics.models[0])
         self.layout = layout(self.task, self.robot)
-        widths = [np.full(size, 2 * self.options.noise * NOISE.get(name, 0.0)) for name, size in self.layout.parts]
+        widths = [np.full(size, 2 * self.options.noise * task.noise.get(name, 0.0)) for name, size in self.layout.parts]
         self.noise_width = np.concatenate(widths).astype(np.float32)
         """(m,): full width of the noise of each entry an actor sees, without the previous action."""
         self.weights = np.array([weight for _, weight, _ in task.terms])

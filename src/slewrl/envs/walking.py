@@ -32,7 +32,7 @@ class Options:
     resample: float = 10.0
     """Seconds until another command."""
     noise: float = 1.0
-    """Observation noise, as a multiple of IsaacLab's."""
+    """Observation noise, as a multiple of the task's."""
     friction: tuple[float, float] = (1.0, 1.0)
     """Factor of the ground's friction, drawn for each episode."""
     mass: tuple[float, float] = (1.0, 1.0)
@@ -71,6 +71,8 @@ class Task:
     """"flat" or "rough"."""
     terms: tuple[Term, ...]
     options: Options
+    noise: dict[str, float]
+    """Half-width of the uniform noise of an observation's parts."""
     return_unit: float
     """What a return is a multiple of: the paper sums G1's rewards (1), and H1's times the control period (.02 s)."""
 
@@ -80,8 +82,12 @@ class Task:
         return self.terms is G1_TERMS
 
 
-_H1 = Task("h1", "rough", H1_TERMS, Options(heading=True), return_unit=1.0)
-_G1 = Task("g1", "flat", G1_TERMS, Options(sideways=(-0.5, 0.5)), return_unit=0.02)
+NOISE = {"gyroscope": 0.2, "gravity": 0.05, "joint_angles_less_default": 0.01, "joint_speeds": 1.5, "height_scan": 0.1}
+"""rad/s, 1, rad, rad/s, m."""
+G1_NOISE = {**NOISE, "joint_speeds": 0.1}
+"""holosoma's, whose task and reward G1's are."""
+_H1 = Task("h1", "rough", H1_TERMS, Options(heading=True), NOISE, return_unit=1.0)
+_G1 = Task("g1", "flat", G1_TERMS, Options(sideways=(-0.5, 0.5)), G1_NOISE, return_unit=0.02)
 TASKS = {
     "H1-rough": _H1,
     "H1-flat": replace(_H1, ground="flat"),
