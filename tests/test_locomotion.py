@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 import torch
 
+from slewrl.agents.fastsac import FastSACConfig
 from slewrl.envs import frames
 from slewrl.envs.locomotion import Locomotion
+from slewrl.envs.terrain import Terrain
 from slewrl.envs.vector import Physics
 from slewrl.envs.walking import TASKS, Options
 from slewrl.evaluate import evaluate_worlds
 from slewrl.layers import make_layer
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
+from slewrl.robots import ROBOTS
 
 ROBOT_TASKS = ["G1-flat", "H1-flat"]
 HARSH = Options(noise=2, friction=(0.4, 1.2), mass=(0.8, 1.2), push=1.0, delay=2, resample=0.5, sideways=(-0.5, 0.5))
@@ -311,3 +314,54 @@ def test_an_evaluation_takes_the_first_episode_of_each_world():
     by_step = np.average([m["vte"] for m in result.measures], weights=result.lengths)
     assert row["vte"] == pytest.approx(by_step)
     assert [episode["fell"] for episode in result.episodes()] == [1] * 5
+
+
+def test_limits_of_another_control_period_are_refused():
+    """Half the rated speed at 25 Hz would be all of it at 50 Hz."""
+    limits = ROBOTS["h1"].rate_limits(safety="0.5", dt="0.04")
+    with pytest.raises(ValueError, match="a control step takes 0.02 s, but the limits are per step of 0.04 s"):
+        Locomotion(TASKS["H1-flat"], limits, 1)
+
+
+def test_a_limit_wider_than_the_range_is_the_datasheets_or_refused():
+    robot = ROBOTS["g1"]
+    for share in ("1", "0.9"):  # G1's ankles could roll across their whole range in a step
+        Locomotion(TASKS["G1-flat"], robot.rate_limits(safety=share), 1)
+    paper = robot.rate_limits("paper")
+    delta = np.where([name == "left_knee" for name in paper.names], 3.0, paper.delta)
+    wide = RateLimits(delta, paper.low, paper.high, names=paper.names, dt=0.02)
+    with pytest.raises(ValueError, match="'left_knee': a limit of 3.0 rad per step is larger than its range"):
+        Locomotion(TASKS["G1-flat"], wide, 1)
+
+
+def test_there_is_no_mirror_image_under_limits_of_one_side():
+    paper = ROBOTS["g1"].rate_limits("paper")
+    assert Locomotion(TASKS["G1-flat"], paper, 1).layout.mirror is not None
+    delta = np.where([name == "left_knee" for name in paper.names], 0.05, paper.delta)
+    derated = RateLimits(delta, paper.low, paper.high, names=paper.names, dt=0.02)
+    assert Locomotion(TASKS["G1-flat"], derated, 1).layout.mirror is None
+
+
+def test_rough_levels_are_judged_by_the_commands_that_were_followed(monkeypatch):
+    """At the end of an episode another command is drawn; a world that blew up keeps its level."""
+    made = worlds("H1-rough", 4, seconds=1.0, resample=1.0, forward=(0.5, 0.5), standing=0.0, noise=0)
+    made.level[:] = 3
+    seen, promote = [], Terrain.promote
+    monkeypatch.setattr(Terrain, "promote", lambda *given: seen.append(given[1:4]) or promote(*given))
+    hold = made.observations[:, -10:].copy()
+    for step in range(50):
+        if step == 49:
+            made.physics.qvel[3, 8] = 1e12
+            made.options = replace(made.options, forward=(9.0, 9.0))
+        made.step(hold)
+    ((level, _, asked),) = seen
+    assert level.tolist() == [3, 3, 3] and asked == pytest.approx([0.5] * 3)
+    assert made.level[3] == 3
+
+
+def test_switches_are_true_or_false():
+    with pytest.raises(ValueError, match="task.heading is 'no', expected true or false"):
+        Options(heading="no")
+    for name in ("symmetry", "normalize", "compile"):
+        with pytest.raises(ValueError, match=f"{name} is 'no', expected true or false"):
+            FastSACConfig(**{name: "no"})

@@ -9,8 +9,12 @@ import torch
 from test_own_robot import biped
 
 from slewrl import RateLimits
-from slewrl.envs.tasks import check_simulator, is_gymnasium, make_worlds, task_preset
+from slewrl.campaign.paper import CAMPAIGNS
+from slewrl.envs.tasks import check_simulator, is_gymnasium, make_worlds, task_preset, threads
 from slewrl.layers import make_layer
+from slewrl.play import load_policy
+from slewrl.runs import RunFolder, RunSpec, with_preset
+from slewrl.train import on_any_machine, train
 
 
 def slewrl(*arguments, cwd):
@@ -74,3 +78,55 @@ def test_a_misspelt_robot_task_lists_ours(tmp_path):
     assert said.returncode == 2 and "walking tasks are H1-rough, H1-flat, G1-flat, G1-rough" in said.stderr
     said = slewrl("train", "--task", "G1-flat", "--limits", "paper", "--set", "task.fricton=1", cwd=tmp_path)
     assert said.returncode == 2 and "--set task.fricton: the task has no such option" in said.stderr
+
+
+def test_a_run_keeps_its_own_copy_of_a_robot(tmp_path):
+    """What the file says later, or where one stands, is no part of the run."""
+    path = tmp_path / "biped.urdf"
+    path.write_text(biped())
+    spec = RunSpec(
+        f"robot:{path}", limits="tight", agent="fastsac", environments=2, steps=40, learning_starts=10, batch_size=4,
+        evaluate_every=40, evaluate_episodes=1, task_options={"seconds": 0.5},
+        agent_options={"actor_hidden": [8], "critic_hidden": [8]},
+    )  # fmt: skip
+    folder = RunFolder(tmp_path / "run")
+    folder.create(spec)
+    path.write_text(biped(**{'mass value="10.0"': 'mass value="310.0"'}))
+    assert train(spec, folder)
+    path.unlink()
+    assert load_policy(folder.path).robot.mass == pytest.approx(16.6)
+
+
+def test_a_robot_without_speeds_is_trained_under_a_file_of_limits(tmp_path):
+    """An MJCF has no speeds: limits must come from elsewhere."""
+    said = slewrl("robot", "g1", "--xml", "g1.xml", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "Unitree" in (tmp_path / "g1.xml").read_text()[:2000]
+    said = slewrl("robot", "g1.xml", cwd=tmp_path)
+    assert said.returncode == 0 and "--limits limits.yaml" in said.stdout.replace("\n", " "), said.stdout + said.stderr
+    RateLimits.preset("G1", "paper").to_yaml(tmp_path / "limits.yaml")
+    worlds = make_worlds(f"robot:{tmp_path / 'g1.xml'}", RateLimits.from_yaml(tmp_path / "limits.yaml"), 2)
+    worlds.reset(0)
+    assert np.isfinite(worlds.step(worlds.observations[:, -13:].copy()).following).all()
+
+
+def test_a_policy_from_a_gpu_acts_without_one(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    spec = on_any_machine(with_preset(RunSpec("G1-flat", agent="fastsac", preset="gpu")))
+    assert spec.agent_options == {"device": "cpu", "compile": False, "amp": "off"}
+    assert on_any_machine(RunSpec("Pendulum-v1")) == RunSpec("Pendulum-v1")
+
+
+@pytest.mark.parametrize("campaign", sorted(CAMPAIGNS))
+def test_no_campaign_spends_its_time_on_evaluations(campaign):
+    """A thousand at most, in each run: 4 096 environments pass a multiple of 5 000 at four of five steps."""
+    for run in CAMPAIGNS[campaign]().runs:
+        assert run.steps / max(run.evaluate_every, run.environments) <= 1000
+
+
+def test_threads(monkeypatch):
+    monkeypatch.setenv("SLEWRL_THREADS", "3")
+    assert threads() == 3
+    monkeypatch.setenv("SLEWRL_THREADS", "many")
+    with pytest.raises(ValueError, match="SLEWRL_THREADS is 'many'"):
+        threads()

@@ -303,13 +303,13 @@ def test_the_mirror_of_a_scan_is_the_scan_of_the_mirror():
 )
 def test_levels(level, distance, commanded, expected):
     terrain = of_heights(np.zeros((2, 2)))
-    assert terrain.promote(level, 0, distance, commanded, generator()) == expected
+    assert terrain.promote(level, distance, commanded, generator()) == expected
 
 
 def test_who_solves_the_last_level_gets_any():
     terrain = of_heights(np.zeros((2, 2)))
     level, distance = np.full(2000, 9), np.full(2000, 5.0)
-    first, again = (terrain.promote(level, np.zeros(2000), distance, distance, generator()) for _ in range(2))
+    first, again = (terrain.promote(level, distance, distance, generator()) for _ in range(2))
     assert (first == again).all() and (level == 9).all()
     assert first.shape == (2000,) and first.dtype == np.int64
     assert sorted(set(first.tolist())) == list(range(10))

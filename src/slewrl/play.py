@@ -22,7 +22,7 @@ from slewrl.film import NO_GL, check_video, filming
 from slewrl.limits import RateLimits
 from slewrl.robots.spec import RobotSpec
 from slewrl.runs import RunFolder, RunSpec, write_csv
-from slewrl.train import EVALUATION_SEED, examiner, make_agent, run_limits
+from slewrl.train import EVALUATION_SEED, examiner, make_agent, on_any_machine, run_limits, run_task
 
 if TYPE_CHECKING:
     from slewrl.envs.locomotion import Locomotion
@@ -48,6 +48,8 @@ class Policy:
     agent: Any
     """What acts: networks, layer and config."""
     spec: RunSpec
+    task: str
+    """The spec's, or the run's own copy of a user's robot."""
     limits: RateLimits
     layout: Layout
     """Of the task's augmented observations."""
@@ -64,7 +66,7 @@ class Policy:
 
     def evaluate(self, episodes: int, seed: int = EVALUATION_SEED) -> Evaluation:
         """Seeded episodes of the run's task."""
-        return examiner(self.spec, self.limits)(self.act, episodes, seed)
+        return examiner(self.task, self.spec.task_options, self.limits)(self.act, episodes, seed)
 
 
 def load_policy(run: Path) -> Policy:
@@ -77,15 +79,17 @@ def load_policy(run: Path) -> Policy:
         raise FileNotFoundError(f"{run} has no checkpoint yet: train it first (slewrl train --resume {run})")
     state, complaints = checkpoint.load_newest(folder.checkpoints)
     try:
-        worlds = make_worlds(spec.task, limits, 1, spec.task_options, training=False)
+        task = run_task(spec, folder)
+        worlds = make_worlds(task, limits, 1, spec.task_options, training=False)
     except ImportError as error:
         raise UserFacingError(f"task {spec.task!r}: {error} (is its module here, or on PYTHONPATH?)") from error
-    agent = make_agent(spec, limits, worlds.layout)
+    agent = make_agent(on_any_machine(spec), limits, worlds.layout)
     agent.load_state_dict(state["agent"])
     return Policy(
         lambda x: agent.act(x, explore=False),
         agent,
         spec,
+        task,
         limits,
         worlds.layout,
         worlds.reset_action,

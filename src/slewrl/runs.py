@@ -26,6 +26,7 @@ from tyro.conf import Suppress
 from slewrl.agents import presets
 
 VERSION = 2
+ROBOT_COPIES = ("robot.urdf", "robot.xml")
 LOGS = ("train.csv", "eval.csv")
 """What a run logs besides its speed; the same to the byte for the same RunSpec."""
 
@@ -35,27 +36,27 @@ class RunSpec:
     """What decides the result of a run."""
 
     task: str = ""
-    """A Gymnasium id with a Box action, e.g. HalfCheetah-v5."""
+    """A Gymnasium id with a Box action (HalfCheetah-v5), a walking robot (G1-flat), robot:my.urdf, or mjlab:TASK."""
     limits: str = "tight"
-    """A preset of the task (wide, tight), or a limits.yaml of your own (slewrl limits writes one)."""
+    """A preset (wide, tight; of robots paper, spec, tight), or a limits.yaml of your own (slewrl limits writes one)."""
     layer: str = "ddsrad"
     """The action layer: ddsrad, interval_srad, boxpro, ... (docs/layers.md), or package.module:Class."""
     agent: str = "sac"
     """sac, td3 or fastsac."""
     preset: str = ""
-    """Of fastsac: cpu (the default: 64 environments, small networks) or gpu (4096, as published)."""
+    """Of fastsac: cpu (the default: 64 environments, small networks) or gpu (4096); sets what has its usual value."""
     seed: int = 12345
     """Of everything random: the same seed gives the same run, to the byte."""
     steps: int = 1_000_000
     """Environment steps, over all environments."""
     density: str = "normalized"
-    """Units of SAC's entropy: normalized, action_scaled, or action (the paper's)."""
+    """Units of the policy's entropy: normalized, action_scaled, or action (the paper's)."""
     environments: int = 1
-    """How many environments step in turn; there is one update per environment step, however many."""
+    """How many environments step together; SAC and TD3 make one update per step of each, FastSAC a few of all."""
     learning_starts: int = 10_000
     """Steps with actions uniform in F_t before the first update."""
     batch_size: int = 256
-    """Transitions per update; there is one update per environment step."""
+    """Transitions per update."""
     capacity: int = 1_000_000
     """Rows of the replay that are sampled from."""
     evaluate_every: int = 5_000
@@ -129,6 +130,11 @@ class RunFolder:
         return self.path / "limits.yaml"
 
     @property
+    def robot(self) -> Path | None:
+        """The run's own copy of a user's robot, if its task is one."""
+        return next((self.path / name for name in ROBOT_COPIES if (self.path / name).exists()), None)
+
+    @property
     def done(self) -> bool:
         """Whether the run has finished."""
         return (self.path / "DONE").exists()
@@ -144,6 +150,9 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         if Path(spec.limits).suffix in (".yaml", ".yml"):
             shutil.copyfile(spec.limits, self.limits)  # what the file says later is no part of this run
+        if spec.task.startswith("robot:"):
+            source = Path(spec.task.removeprefix("robot:"))
+            shutil.copyfile(source, self.path / (ROBOT_COPIES[0] if source.suffix == ".urdf" else ROBOT_COPIES[1]))
         write_atomically(self.path / "provenance.json", json.dumps(provenance(), indent=2) + "\n")
         text = json.dumps({"version": VERSION, "spec": dataclasses.asdict(spec)}, indent=2) + "\n"
         write_atomically(self.path / "run.json", text)

@@ -17,6 +17,7 @@ from slewrl.agents import AGENTS, presets
 from slewrl.augmented import previous_action
 from slewrl.envs.augment import Augment
 from slewrl.envs.tasks import (
+    OWN_ROBOT,
     check_gymnasium_task,
     check_simulator,
     check_task_options,
@@ -37,9 +38,11 @@ from slewrl.replay import Batch, Replay
 from slewrl.runs import RunFolder, RunSpec, difference
 
 LOG_EVERY = 1_000
+RECENT = ("length", "fell", "exploded")
+"""What train.csv has of robots, besides: means over the episodes since its last row."""
 EVALUATION_SEED = 1_000_000
 """Evaluation episodes are reset with this and the seeds after it, in every run."""
-SCALARS = ("step", "violations", "episodes", "last_return", "last_utilisation", "log")
+SCALARS = ("step", "violations", "episodes", "last_return", "last_utilisation", "log", "recent")
 """Attributes of a Trainer that a checkpoint holds as they are."""
 
 
@@ -54,8 +57,9 @@ class Trainer:
     def __init__(self, spec: RunSpec, folder: RunFolder) -> None:
         self.spec, self.folder = spec, folder
         self.limits = run_limits(spec, folder)
-        self.worlds = make_worlds(spec.task, self.limits, spec.environments, spec.task_options)
-        self.examine = self._examine_here if is_alone(spec.task) else examiner(spec, self.limits)
+        task = run_task(spec, folder)
+        self.worlds = make_worlds(task, self.limits, spec.environments, spec.task_options)
+        self.examine = self._examine_here if is_alone(task) else examiner(task, spec.task_options, self.limits)
         self.agent = make_agent(spec, self.limits, self.worlds.layout)
         size = self.worlds.layout.size
         capacity = min(spec.capacity, 2 * spec.steps)  # a step writes two rows at most
@@ -64,7 +68,10 @@ class Trainer:
         self.replay = Replay(*rows, folder.path / "replay")
         self.rng = np.random.default_rng(spec.seed)
         self.warm_up = torch.Generator().manual_seed(spec.seed + 1)
+        self.log_every = max(LOG_EVERY, 16 * spec.environments)
         self.step, self.violations, self.episodes = 0, 0, 0
+        self.recent: dict[str, float] = {}
+        """Sums over the episodes since the last row of train.csv: how many, their lengths, their measures."""
         self.last_return, self.last_utilisation = float("nan"), float("nan")
         self.worlds.reset(spec.seed)
         self.log: dict[str, float] = {}
@@ -83,7 +90,7 @@ class Trainer:
             self._learn()
 
     def _learn(self) -> None:
-        log = self.has_passed(LOG_EVERY) or self.step >= self.spec.steps
+        log = self.has_passed(self.log_every) or self.step >= self.spec.steps
         for _ in range(self.agent.updates_per_step(self.spec.environments)):
             self.log = self.agent.update(self._sample(), log)
         if log and not np.isfinite(list(self.log.values())).all():
@@ -115,6 +122,8 @@ class Trainer:
             self.violations += use.violations
             self.episodes += 1
             self.last_return, self.last_utilisation = episode.total, use.utilisation
+            for name, value in {"count": 1.0, "length": float(use.steps), **episode.measures}.items():
+                self.recent[name] = self.recent.get(name, 0.0) + value
 
     # ------------------------------------------------------------------ logging
 
@@ -124,7 +133,11 @@ class Trainer:
         row = {"step": self.step, "episodes": self.episodes, "episode_return": self.last_return}
         row |= {"utilisation": self.last_utilisation, "violations": violations}
         names = ("critic_loss", "q", "entropy", "temperature")
-        return {**row, **{name: self.log.get(name, float("nan")) for name in names}}
+        row |= {name: self.log.get(name, float("nan")) for name in names}
+        if not is_gymnasium(self.spec.task):
+            row |= {name: self.recent.get(name, 0.0) / self.recent.get("count", float("nan")) for name in RECENT}
+        self.recent = {}
+        return row
 
     def evaluation_row(self) -> dict[str, float]:
         """What eval.csv gets: seeded episodes without exploration."""
@@ -224,7 +237,7 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
         while trainer.step < spec.steps and not interrupts.seen:
             trainer.advance()
             last = trainer.step >= spec.steps
-            if trainer.has_passed(LOG_EVERY) or last:
+            if trainer.has_passed(trainer.log_every) or last:
                 logs.write("train.csv", trainer.train_row())
             if trainer.has_passed(spec.evaluate_every) or last:
                 logs.write("eval.csv", trainer.evaluation_row())
@@ -249,13 +262,27 @@ def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Any:
     return agent_class(config, limits, layer, layout.size, spec.seed, **more)
 
 
-def examiner(spec: RunSpec, limits: RateLimits) -> Callable[[Act, int, int], Evaluation]:
-    """What evaluates a policy of the run's task: (act, episodes, seed) to what they came to."""
-    if is_gymnasium(spec.task):
-        env = Augment(gym.make(spec.task, disable_env_checker=True), limits)
+def on_any_machine(spec: RunSpec) -> RunSpec:
+    """The spec of a run that was trained on a GPU, to act without one."""
+    options = {**presets.find(spec.agent, spec.preset).agent, **spec.agent_options}
+    if "device" not in options or torch.cuda.is_available():
+        return spec
+    without = {"device": "cpu", "compile": False, "amp": "off"}
+    return dataclasses.replace(spec, agent_options={**spec.agent_options, **without})
+
+
+def run_task(spec: RunSpec, folder: RunFolder) -> str:
+    """The task of a run; of a user's own robot, by the run's own copy of its file."""
+    return f"{OWN_ROBOT}{folder.robot}" if folder.robot else spec.task
+
+
+def examiner(task: str, options: dict[str, Any], limits: RateLimits) -> Callable[[Act, int, int], Evaluation]:
+    """What evaluates a policy of a task: (act, episodes, seed) to what they came to."""
+    if is_gymnasium(task):
+        env = Augment(gym.make(task, disable_env_checker=True), limits)
         return lambda act, episodes, seed: evaluate(act, env, episodes, seed)
     # Worlds are made once for each number of them: some simulators take a minute over it.
-    make = cache(partial(make_worlds, spec.task, limits, options=spec.task_options, training=False))
+    make = cache(partial(make_worlds, task, limits, options=options, training=False))
     return lambda act, episodes, seed: evaluate_worlds(act, make, episodes, seed)
 
 
@@ -282,6 +309,7 @@ def check_spec(spec: RunSpec) -> None:
     limits = load_limits(spec.task, spec.limits)
     if is_simulator(spec.task):
         check_simulator(spec.task)
+        make_agent(spec, limits, Layout(limits.dim + 1))
         return  # it may take a minute to make, and be there only once: it says itself what is wrong
     worlds = make_worlds(spec.task, limits, 1, spec.task_options)
     agent = make_agent(spec, worlds.limits, worlds.layout)
@@ -313,7 +341,7 @@ def load_limits(task: str, limits: str) -> RateLimits:
 
 def run_limits(spec: RunSpec, folder: RunFolder) -> RateLimits:
     """The limits of a run: its own copy of the file they came from, or a preset."""
-    return load_limits(spec.task, str(folder.limits) if folder.limits.exists() else spec.limits)
+    return load_limits(run_task(spec, folder), str(folder.limits) if folder.limits.exists() else spec.limits)
 
 
 class _Interrupts:

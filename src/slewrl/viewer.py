@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ def view(
     away = 2 * worlds.robot.base_height
     server.initial_camera.position, server.initial_camera.look_at = (away, -away, away), (0, 0, 0.4 * away)
     say(f"walking at http://localhost:{server.get_port()}; Ctrl-C ends it")
+    worlds.options = replace(worlds.options, heading=False)  # the sliders give a yaw rate
     scene, due = _Scene(server, worlds), time.monotonic()
     worlds.reset(seed)
     try:
@@ -64,7 +66,10 @@ class _Scene:
         o = worlds.options
         ranges = {"ahead, m/s": o.forward, "to the left, m/s": o.sideways, "turning, rad/s": o.turning}
         self.drawn = server.gui.add_checkbox("command drawn at random", True)
-        self.sliders = [server.gui.add_slider(name, -1, 1, 0.05, sum(ends) / 2) for name, ends in ranges.items()]
+        self.sliders = [
+            server.gui.add_slider(name, low, max(high, low + 0.05), 0.05, (low + high) / 2)
+            for name, (low, high) in ranges.items()
+        ]
 
     def _add(self, g: int, name: str) -> None:
         """A geom, where it is on its body."""

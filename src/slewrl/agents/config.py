@@ -8,6 +8,7 @@ POSITIVE = ("learning_rate", "max_grad_norm", "initial_temperature")
 SHARES = ("discount", "target_rate")
 NOISES = ("exploration_noise", "target_noise", "target_noise_clip", "weight_decay", "penalty_scale")
 COUNTS = ("updates", "policy_every", "n_steps")
+SWITCHES = ("symmetry", "normalize", "compile")
 WIDTHS = ("hidden", "actor_hidden", "critic_hidden")
 RANGES = ("log_std_range", "value_range")
 WORDS = {"mean_bound": ("linear", "tanh"), "amp": ("off", "bf16")}
@@ -24,6 +25,10 @@ def check_config(config: Any) -> None:
             raise ValueError(f"{name} is {value!r}, expected a number in [0, 1]")
         if name in NOISES and not (number and 0 <= value < math.inf):
             raise ValueError(f"{name} is {value!r}, expected a finite number >= 0")
+        if name in SWITCHES and not isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r}, expected true or false")
+        if name == "betas" and not (_is_tuple(value) and len(value) == 2 and all(0 <= beta < 1 for beta in value)):
+            raise ValueError(f"betas is {value!r}, expected two numbers in [0, 1)")
         if name in COUNTS and not (number and isinstance(value, int) and value >= 1):
             raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1")
         if name in WIDTHS and not (_is_tuple(value) and all(isinstance(n, int) and n > 0 for n in value)):

@@ -3,8 +3,11 @@
 As in `sac.py`, the limits enter through the layer alone. What differs: layer-normalised networks, two C51 critics whose
 *mean* the actor climbs, observations normalised as they are learned from, large batches, few updates per environment
 step. Entries that no sensor gives go to the critics only, and every transition can be learned from twice, as it was and
-in the mirror. Written with autograd: by hand, as in `nets.py`, the critics' passes together measured 10 % faster
-to 4 % slower at these batch sizes (backward faster, forward slower), too little for a second way of writing them.
+in the mirror. Returns over several steps (n_steps) are taken as they were: nothing corrects for the policy that has
+changed since, and the entropy of the steps between is left out.
+
+Written with autograd: by hand, as in `nets.py`, the critics' passes together measured 10 % faster to 4 % slower at
+these batch sizes (backward faster, forward slower), too little for a second way of writing them.
 """
 
 import copy
@@ -380,7 +383,10 @@ class _Rows(NamedTuple):
 
 def usable_device(name: str) -> torch.device:
     """The device, if torch can use it."""
-    device = torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device is {name!r}, expected cpu, cuda or cuda:N") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device is {name!r}, but torch sees no GPU here (--set agent.device=cpu)")
     return device

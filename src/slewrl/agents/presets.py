@@ -16,12 +16,26 @@ PRESETS: dict[str, dict[str, Preset]] = {
     "fastsac": {
         # As published: ten steps of everything before the first update, 1024 steps of everything in the replay.
         "gpu": Preset(
-            {"environments": 4096, "batch_size": 8192, "capacity": 1024 * 4096, "learning_starts": 10 * 4096},
+            {
+                "environments": 4096,
+                "batch_size": 8192,
+                "capacity": 1024 * 4096,
+                "learning_starts": 10 * 4096,
+                "evaluate_every": 1_000 * 4096,
+                "evaluate_episodes": 100,
+            },
             {"amp": "bf16", "compile": True, "device": "cuda"},
         ),
         "cpu": Preset(
             # 512 transitions and their mirror images are 1 024 rows.
-            {"environments": 64, "batch_size": 512, "capacity": 1_000_000, "learning_starts": 100 * 64},
+            {
+                "environments": 64,
+                "batch_size": 512,
+                "capacity": 1_000_000,
+                "learning_starts": 100 * 64,
+                "evaluate_every": 100_000,
+                "evaluate_episodes": 20,
+            },
             {
                 "actor_hidden": (256, 128, 64),
                 "critic_hidden": (256, 128, 64),

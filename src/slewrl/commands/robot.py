@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from slewrl.robots.spec import RobotSpec
 
 
+NOTICE = Path(__file__).parents[1] / "robots/NOTICE"
+"""Of the facts our robots are made of."""
+
+
 @dataclass(frozen=True)
 class Robot:
     """Read a two-legged robot (g1, h1, a URDF or an MJCF) and show what the walking tasks make of it.
@@ -42,18 +46,29 @@ class Robot:
             f"{' and '.join(robot.feet)}; a fall is when {robot.torso} touches the ground"
         )
         if self.xml:
+            from slewrl.robots import ROBOTS
             from slewrl.robots.mjcf import mjcf
 
             if self.xml.exists():
                 raise FileExistsError(f"{self.xml} exists: choose another --xml")
-            self.xml.write_text(mjcf(robot), encoding="utf-8")
+            notice = f"<!--\n{NOTICE.read_text(encoding='utf-8')}-->\n" if self.source.lower() in ROBOTS else ""
+            self.xml.write_text(notice + mjcf(robot), encoding="utf-8")
             console.print(f"wrote [bold]{self.xml}[/]")
-        task = f"{self.source.upper()}-flat" if self.source in ("g1", "h1") else f"robot:{self.source}"
-        console.print(f"next: [bold]slewrl train --task {task} --limits tight --agent fastsac[/]")
+        console.print(f"next: [bold]{self._next(robot)}[/]")
         return 0
 
+    def _next(self, robot: "RobotSpec") -> str:
+        from slewrl.envs.walking import TASKS
+
+        ours = [name for name, task in TASKS.items() if task.robot == self.source.lower() and task.ground == "flat"]
+        if not ours and not Path(self.source).is_file():
+            return f"ROBOTS[{self.source!r}] in Python; there is no task of it"
+        limits = "tight" if all(joint.speed for joint in robot.joints) else "limits.yaml  (the file has no speeds)"
+        return f"slewrl train --task {(ours or [f'robot:{self.source}'])[0]} --agent fastsac --limits {limits}"
+
     def _table(self, robot: "RobotSpec") -> Table:
-        limits = robot.rate_limits(safety=self.safety)
+        known = all(joint.speed for joint in robot.joints)
+        delta = robot.rate_limits(safety=self.safety).delta if known else None
         table = Table(title=f"{robot.name}, limits at {self.safety:g} of the rated speed", box=SIMPLE_HEAD)
         table.title_justify = "left"
         for column in ("joint", "range, rad", "rad/s", "rad/step", "Nm", "kp, kd", "pose"):
@@ -62,8 +77,8 @@ class Robot:
             table.add_row(
                 joint.name,
                 f"{float(joint.low):.2f} to {float(joint.high):.2f}",
-                f"{float(joint.speed or 0):g}",
-                f"{limits.delta[i]:.3g}",
+                f"{float(joint.speed):g}" if joint.speed else "–",
+                "–" if delta is None else f"{delta[i]:.3g}",
                 f"{float(joint.effort):g}",
                 f"{joint.kp:g}, {joint.kd:g}",
                 f"{joint.default + 0.0:g}",
@@ -76,9 +91,9 @@ def find_robot(source: str) -> "RobotSpec":
     from slewrl.robots import ROBOTS
     from slewrl.robots.own import robot_model
 
-    if source in ROBOTS:
-        robot: RobotSpec = ROBOTS[source]
+    if source.lower() in ROBOTS:
+        robot: RobotSpec = ROBOTS[source.lower()]
         return robot
-    if not Path(source).exists():
+    if not Path(source).is_file():
         raise FileNotFoundError(f"no file {source!r}, and no robot of that name; there are: {', '.join(ROBOTS)}")
     return robot_model(source)

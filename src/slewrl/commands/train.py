@@ -79,7 +79,7 @@ class Train:
             return spec
         if spec.density not in (RunSpec().density, "action"):
             raise ValueError(f"--paper-mode means --density action, but --density is {spec.density!r}: choose one")
-        density = "action" if spec.agent == "sac" else spec.density  # TD3 has no entropy
+        density = spec.density if spec.agent == "td3" else "action"  # TD3 has no entropy
         return replace(spec, density=density, agent_options={**options["agent"], "mean_bound": "tanh"})
 
 

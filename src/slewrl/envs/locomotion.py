@@ -19,9 +19,8 @@ from slewrl.envs.rewards import TOUCH, Feet, Moment
 from slewrl.envs.terrain import SCAN_POINTS, Terrain, rough
 from slewrl.envs.vector import Physics
 from slewrl.envs.walking import Task, layout
-from slewrl.envs.worlds import Episode, Moved
+from slewrl.envs.worlds import Episode, Moved, check_period
 from slewrl.limits import RateLimits
-from slewrl.metrics import rate_use
 from slewrl.robots import ROBOTS
 from slewrl.robots.spec import RobotSpec
 
@@ -68,18 +67,18 @@ class Locomotion:
     ) -> None:
         self.task, self.options, self.limits, self.count, self.training = task, task.options, limits, count, training
         self.robot: RobotSpec = robot or ROBOTS[task.robot]
-        if all(limits != self.robot.rate_limits(preset) for preset in self.robot.presets):
-            self.robot.checked(limits)  # a preset may hold a limit that never binds: the datasheet says so
+        self.robot.checked(limits)
         self.terrain: Terrain | None = rough() if task.ground == "rough" else None
         self.physics = Physics(variants(self.robot, self.terrain, self.options), count, threads=threads)
         self.dt = self.physics.period
+        check_period(self.robot.name, limits, self.dt)
         self.length = round(self.options.seconds / self.dt)
         self.reset_action = start_action(limits, self.robot.default_pose, np.float32)
         self.pose = self.reset_action.astype(np.float64)
         kinds = [name.removeprefix("left_").removeprefix("right_") for name in limits.names]
         self.part = {kind: np.flatnonzero([k == kind for k in kinds]) for kind in kinds}
         self.sensor = sensor_columns(self.physics.models[0])
-        self.layout = layout(self.task, self.robot)
+        self.layout = layout(self.task, self.robot, limits)
         widths = [np.full(size, 2 * self.options.noise * task.noise.get(name, 0.0)) for name, size in self.layout.parts]
         self.noise_width = np.concatenate(widths).astype(np.float32)
         """(m,): full width of the noise of each entry an actor sees, without the previous action."""
@@ -104,7 +103,8 @@ class Locomotion:
         self.level, self.column = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.start = np.zeros((n, 2))
         """Where the episode began, m."""
-        self.total = np.zeros(n)
+        self.total, self.broken = np.zeros(n), np.zeros(n, np.int64)
+        """Of the episode: return, and joint steps outside F_t."""
         self.sums = np.zeros((n, len(self.task.terms) + 3))
         """Over the episode: each reward term, velocity error, speed along the command, commanded speed."""
         self.mean_length = 0.0
@@ -128,6 +128,7 @@ class Locomotion:
         """See ``Worlds``; an action is the joints' targets in radians."""
         control = self._delayed(executed)
         exploded = self.physics.step(control)
+        self.broken += self.limits.outside(control, self.chain[self.everyone, self.clock]).sum(1)
         self.clock += 1
         self.chain[self.everyone, self.clock] = control
         base = frames.base(self.physics.qpos, self.physics.qvel)
@@ -136,7 +137,7 @@ class Locomotion:
         reward = self._reward(self._moment(base))
         reward[exploded] = 0.0
         self.total += reward
-        fell = self._fallen()
+        fell = self._fallen() & ~exploded
         terminated = fell | exploded
         ended = terminated | (self.clock >= self.length)
         if self._disturb():
@@ -217,7 +218,7 @@ class Locomotion:
         )
 
     def _fallen(self) -> NDArray[np.bool_]:
-        """Which robots touch the ground with more than their feet, (N,)."""
+        """Which robots touch the ground with torso, head, hands or pelvis, (N,); knees and shins do not count."""
         force = self.physics.sensors[:, self.sensor["fall_force"]]
         return np.einsum("ij,ij->i", force, force) > TOUCH**2
 
@@ -290,7 +291,7 @@ class Locomotion:
         physics.qpos[ids, 7:] = np.clip(pose, self.limits.low, self.limits.high)
         physics.qvel[ids, 6:] = rng.uniform(-SPEED_SPREAD, SPEED_SPREAD, (k, d))
         self.start[ids] = origin[:, :2]
-        for sums in (self.clock, self.total, self.sums):
+        for sums in (self.clock, self.total, self.broken, self.sums):
             sums[ids] = 0
         self.given[ids], self.chain[ids, 0] = self.reset_action, self.reset_action
         self.delay[ids] = rng.integers(0, self.options.delay + 1, k)
@@ -328,7 +329,7 @@ class Locomotion:
             measures = self._measures(k) | {"fell": float(fell[k]), "exploded": float(exploded[k])}
             self.episodes.append(Episode(float(self.total[k]) / self.task.return_unit, chain, measures))
         if self.terrain is not None:
-            self._relocate(ids)
+            self._relocate(ids[~exploded[ids]])  # MuJoCo has put those back to where the world begins
         self._begin(ids)
 
     def _measures(self, k: int) -> dict[str, float]:
@@ -345,8 +346,8 @@ class Locomotion:
             self.level[ids] = self.rng.integers(0, self._first_levels(), len(ids))
             return
         walked = np.hypot(*(self.physics.qpos[ids, :2] - self.start[ids]).T)
-        asked = np.hypot(*self.command[ids, :2].T) * self.options.seconds
-        self.level[ids] = self.terrain.promote(self.level[ids], self.column[ids], walked, asked, self.rng)
+        asked = self.sums[ids, -1] / self.clock[ids] * self.options.seconds
+        self.level[ids] = self.terrain.promote(self.level[ids], walked, asked, self.rng)
 
     def _first_levels(self) -> int:
         assert self.terrain is not None
@@ -355,8 +356,7 @@ class Locomotion:
 
     def violations(self) -> int:
         """See ``Worlds``."""
-        chains = (self.chain[k, : self.clock[k] + 1] for k in range(self.count))
-        return sum(rate_use(chain, self.limits).violations for chain in chains)
+        return int(self.broken.sum())
 
     # ------------------------------------------------------------------ saving
 
@@ -378,6 +378,6 @@ class Locomotion:
         """Everything the next step depends on, but the chain."""
         yield "physics", self.physics.state
         yield "variant", self.physics.variant
-        names = "clock given delay command target_heading turns frequency first_phase push_at level column start total"
-        for name in (*names.split(), "sums", "observations"):
+        names = "clock given delay command target_heading turns frequency first_phase push_at level column start"
+        for name in (*names.split(), "total", "broken", "sums", "observations"):
             yield name, getattr(self, name)

@@ -75,9 +75,17 @@ def _locomotion(task: str, limits: RateLimits, count: int, options: dict[str, An
     if task.startswith(OWN_ROBOT):
         from slewrl.robots.own import robot_model
 
-        robot = robot_model(task.removeprefix(OWN_ROBOT))
+        robot = robot_model(_file(task))
     chosen = dataclasses.replace(chosen, options=dataclasses.replace(chosen.options, **_tuples(options)))
     return Locomotion(chosen, limits, count, threads(), training, robot)
+
+
+def _file(task: str) -> str:
+    """Of a user's own robot."""
+    path = task.removeprefix(OWN_ROBOT)
+    if not os.path.isfile(path):
+        raise ValueError(f"task {task!r}: there is no file {path!r}, expected a URDF or MJCF")
+    return path
 
 
 def check_task_options(task: str, options: dict[str, Any]) -> None:
@@ -118,7 +126,7 @@ def task_preset(task: str, name: str) -> RateLimits:
     if task.startswith(OWN_ROBOT):
         from slewrl.robots.own import robot_model
 
-        return robot_model(rest).rate_limits(name)
+        return robot_model(_file(task)).rate_limits(name)
     if is_simulator(task):
         robots = [robot for robot in ("H1", "G1") if f"-{robot}" in rest]
         if not robots:
@@ -129,8 +137,12 @@ def task_preset(task: str, name: str) -> RateLimits:
 
 def threads() -> int:
     """How many threads a simulator of many worlds may use."""
-    said = os.environ.get(THREADS, "")
-    return int(said) if said.isdigit() and int(said) else os.cpu_count() or 1
+    said = os.environ.get(THREADS)
+    if said is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not said.isdigit() or not int(said):
+        raise ValueError(f"{THREADS} is {said!r}, expected a number of threads")
+    return int(said)
 
 
 def _tuples(options: dict[str, Any]) -> dict[str, Any]:

@@ -137,7 +137,6 @@ class Terrain:
     def promote(
         self,
         level: ArrayLike,
-        column: ArrayLike,
         distance: ArrayLike,
         commanded_distance: ArrayLike,
         rng: np.random.Generator,
@@ -149,7 +148,6 @@ class Terrain:
 
         Args:
             level: (N,), of the episode that ended.
-            column: (N,), not read: every kind of ground is judged alike, and a robot keeps its column.
             distance: (N,), metres from where the episode began to where it ended.
             commanded_distance: (N,), metres: |commanded velocity| times the longest duration of an episode.
             rng: draws one level for each robot, whether or not it is needed.

@@ -42,6 +42,8 @@ class Physics:
         self._control = np.zeros((count, substeps, model.nu))
         self.sensors = self._sensors[:, -1]
         """(N, ns): as MuJoCo had them at the beginning of the last physics step."""
+        # A world that blows up is counted by whoever steps it; MuJoCo would write a file about it where one stands.
+        mujoco.set_mju_user_warning(lambda text: None)
         self._rollout = rollout.Rollout(nthread=threads if threads > 1 else 0)
         self._data = [mujoco.MjData(model) for _ in range(max(threads, 1))]
 

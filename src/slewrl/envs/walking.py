@@ -6,10 +6,12 @@ Numbers of commands, noise and episodes are IsaacLab's for the same tasks unless
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slewrl.envs.rewards import G1_TERMS, H1_TERMS, Term
 from slewrl.envs.terrain import SCAN_MIRROR
 from slewrl.envs.worlds import Layout, Mirror
+from slewrl.limits import RateLimits
 from slewrl.robots.spec import RobotSpec
 
 
@@ -54,9 +56,11 @@ class Options:
         for name in ("seconds", "resample", "noise", "push", "standing"):
             value = getattr(self, name)
             least = 0.02 if name in ("seconds", "resample") else 0.0
-            most = 1.0 if name == "standing" else np.inf
-            if not (isinstance(value, int | float) and least <= value <= most and np.isfinite(value)):
+            most = {"standing": 1.0, "seconds": 3_600.0}.get(name, 1e6)
+            if not (isinstance(value, int | float) and least <= value <= most):
                 raise ValueError(f"task.{name} is {value!r}, expected a number from {least:g} to {most:g}")
+        if not isinstance(self.heading, bool):
+            raise ValueError(f"task.heading is {self.heading!r}, expected true or false")
         if not (isinstance(self.delay, int) and not isinstance(self.delay, bool) and self.delay >= 0):
             raise ValueError(f"task.delay is {self.delay!r}, expected whole control steps, 0 or more")
 
@@ -98,9 +102,11 @@ OWN = replace(_H1, robot="", ground="flat")
 """Of a robot of the user's own: H1's reward, which knows of no gait."""
 
 
-def layout(task: Task, robot: RobotSpec) -> Layout:
+def layout(task: Task, robot: RobotSpec, limits: RateLimits) -> Layout:
     """Where things are in an observation, and its left-right mirror image."""
     mirrored = robot.mirror_joints()
+    if mirrored and not _alike(robot, limits, *mirrored):
+        mirrored = None
     joints = mirrored or (np.arange(len(robot.joints)), np.ones(len(robot.joints), np.float32))
     along, about, command = ((np.arange(3), np.array(s, np.float32)) for s in ((1, -1, 1), (-1, 1, -1), (1, -1, -1)))
     blocks = {
@@ -122,3 +128,19 @@ def layout(task: Task, robot: RobotSpec) -> Layout:
     mirror = Mirror(whole, np.concatenate([s for _, s in blocks.values()]), *joints) if mirrored else None
     parts = tuple(zip(blocks, sizes, strict=True))[1:-1]
     return Layout(int(starts[-1]), privileged=3, mirror=mirror, parts=parts)
+
+
+def _alike(robot: RobotSpec, limits: RateLimits, index: NDArray[np.int64], sign: NDArray[np.float32]) -> bool:
+    """Whether servos, default pose and limits are the same on both sides, so that a mirror image could happen."""
+    servos = np.array([[joint.kp, joint.kd, float(joint.effort)] for joint in robot.joints])
+    flips = sign < 0
+    down, up = (
+        np.where(flips, a[..., index], b[..., index]) for a, b in ((limits.up, limits.down), (limits.down, limits.up))
+    )
+    low, high = (
+        np.where(flips, -a[index], b[index]) for a, b in ((limits.high, limits.low), (limits.low, limits.high))
+    )
+    pairs = [(servos[index], servos), (down, limits.down), (up, limits.up), (low, limits.low), (high, limits.high)]
+    return all(
+        np.allclose(image, own) for image, own in [*pairs, (sign * robot.default_pose[index], robot.default_pose)]
+    )

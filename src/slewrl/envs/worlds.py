@@ -62,6 +62,12 @@ class Episode:
     """What else the task measures, each a mean over the steps or a 0/1 (docs/metrics.md)."""
 
 
+def check_period(task: str, limits: RateLimits, period: float) -> None:
+    """Refuse limits per step of another length than the task's."""
+    if limits.dt is not None and abs(limits.dt - period) > 1e-9:
+        raise ValueError(f"{task}: a control step takes {period:g} s, but the limits are per step of {limits.dt:g} s")
+
+
 class Worlds(Protocol):
     """N copies of a task, each with an episode under way."""
 

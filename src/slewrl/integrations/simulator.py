@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slewrl.envs.worlds import Episode, Floats, Layout, Moved
+from slewrl.envs.worlds import Episode, Floats, Layout, Moved, check_period
 from slewrl.limits import RateLimits
 
 ROBOTS = ("G1", "H1")
@@ -285,12 +285,6 @@ def default_limits(task: str, joints: Sequence[str]) -> RateLimits:
         if all(name in known or ALIASES.get(name) in known for name in limits.names):
             return limits
     raise ValueError(f"{task}: its joints are those of none of {', '.join(ROBOTS)}: pass limits for them (--limits)")
-
-
-def check_period(task: str, limits: RateLimits, period: float) -> None:
-    """Refuse limits per step of another length than the task's."""
-    if limits.dt is not None and abs(limits.dt - period) > 1e-9:
-        raise ValueError(f"{task}: a control step takes {period:g} s, but the limits are per step of {limits.dt:g} s")
 
 
 def observation_parts(manager: Any, group: str) -> tuple[tuple[str, int], ...]:

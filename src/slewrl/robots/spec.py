@@ -242,7 +242,8 @@ class RobotSpec:
                     f"joint {joint.name!r}: limits allow [{low}, {high}] rad, expected within its range "
                     f"[{joint.low}, {joint.high}]"
                 )
-            if delta > high - low:
+            fastest = float(joint.speed) * (limits.dt or CONTROL_PERIOD) if joint.speed else 0.0
+            if delta > high - low and delta > fastest:  # a datasheet's speed may cross a narrow range in a step
                 raise ValueError(
                     f"joint {joint.name!r}: a limit of {delta} rad per step is larger than its range [{low}, {high}], "
                     "so that it limits nothing; expected radians per control step"
