@@ -1,6 +1,5 @@
 """From a task's name to worlds of it."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -10,6 +9,7 @@ from test_own_robot import biped
 
 from slewrl import RateLimits
 from slewrl.campaign.paper import CAMPAIGNS
+from slewrl.cli import main
 from slewrl.envs.tasks import check_simulator, is_gymnasium, make_worlds, task_preset, threads
 from slewrl.layers import make_layer
 from slewrl.play import load_policy
@@ -17,9 +17,20 @@ from slewrl.runs import RunFolder, RunSpec, with_preset
 from slewrl.train import on_any_machine, train
 
 
-def slewrl(*arguments, cwd):
-    command = [sys.executable, "-m", "slewrl", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+@pytest.fixture
+def slewrl(tmp_path, monkeypatch, capsys):
+    """The command, in this process and in a folder of its own: its exit code and what it said."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["slewrl", *map(str, arguments)])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        return stop.value.code or 0, " ".join(said.out.split()), said.err
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -50,15 +61,15 @@ def test_a_robot_of_ones_own_walks_in_the_same_task(tmp_path):
     assert worlds.violations() == 0 and episodes > 0
 
 
-def test_the_robot_command(tmp_path):
+def test_the_robot_command(slewrl, tmp_path):
     (tmp_path / "biped.urdf").write_text(biped())
-    said = slewrl("robot", "biped.urdf", "--safety", "0.5", "--xml", "out.xml", cwd=tmp_path)
-    assert said.returncode == 0, said.stderr
-    assert "16.60 kg, 4 joints" in said.stdout and "l_foot and r_foot" in said.stdout
-    assert "0.125" in said.stdout  # 12.5 rad/s x .02 s x .5
-    assert (tmp_path / "out.xml").read_text().lstrip().startswith(("<?xml", "<mujoco", "<!--"))
-    missing = slewrl("robot", "g2", cwd=tmp_path)
-    assert missing.returncode == 2 and "no robot of that name; there are: h1, g1" in missing.stderr
+    code, out, error = slewrl("robot", "biped.urdf", "--safety", "0.5", "--xml", "out.xml")
+    assert code == 0, error
+    assert "16.60 kg, 4 joints" in out and "l_foot and r_foot" in out
+    assert "0.125" in out  # 12.5 rad/s x .02 s x .5
+    assert (tmp_path / "out.xml").read_text().startswith("<mujoco")
+    code, _, error = slewrl("robot", "g2")
+    assert code == 2 and "no robot of that name; there are: h1, g1" in error
 
 
 def test_limits_of_a_simulators_robot():
@@ -73,11 +84,13 @@ def test_a_simulator_that_is_not_there():
         check_simulator("isaaclab:Isaac-Velocity-Rough-H1-v0")
 
 
-def test_a_misspelt_robot_task_lists_ours(tmp_path):
-    said = slewrl("train", "--task", "G1-flatt", "--steps", "20000", cwd=tmp_path)
-    assert said.returncode == 2 and "walking tasks are H1-rough, H1-flat, G1-flat, G1-rough" in said.stderr
-    said = slewrl("train", "--task", "G1-flat", "--limits", "paper", "--set", "task.fricton=1", cwd=tmp_path)
-    assert said.returncode == 2 and "--set task.fricton: the task has no such option" in said.stderr
+def test_a_misspelt_robot_task_lists_ours(slewrl):
+    code, _, error = slewrl("train", "--task", "G1-flatt", "--steps", "20000")
+    assert code == 2 and "walking tasks are H1-rough, H1-flat, G1-flat, G1-rough" in error
+    code, _, error = slewrl("train", "--task", "G1-flat", "--limits", "paper", "--set", "task.fricton=1")
+    assert code == 2 and "--set task.fricton: the task has no such option" in error
+    code, _, error = slewrl("train", "--task", "robot:nowhere.urdf", "--agent", "fastsac")
+    assert code == 2 and "there is no file 'nowhere.urdf'" in error
 
 
 def test_a_run_keeps_its_own_copy_of_a_robot(tmp_path):
@@ -97,15 +110,15 @@ def test_a_run_keeps_its_own_copy_of_a_robot(tmp_path):
     assert load_policy(folder.path).robot.mass == pytest.approx(16.6)
 
 
-def test_a_robot_without_speeds_is_trained_under_a_file_of_limits(tmp_path):
+def test_a_robot_without_speeds_is_trained_under_a_file_of_limits(slewrl, tmp_path):
     """An MJCF has no speeds: limits must come from elsewhere."""
-    said = slewrl("robot", "g1", "--xml", "g1.xml", cwd=tmp_path)
-    assert said.returncode == 0, said.stderr
+    code, _, error = slewrl("robot", "g1", "--xml", "g1.xml")
+    assert code == 0, error
     assert "Unitree" in (tmp_path / "g1.xml").read_text()[:2000]
-    said = slewrl("robot", "g1.xml", cwd=tmp_path)
-    assert said.returncode == 0 and "--limits limits.yaml" in said.stdout.replace("\n", " "), said.stdout + said.stderr
-    RateLimits.preset("G1", "paper").to_yaml(tmp_path / "limits.yaml")
-    worlds = make_worlds(f"robot:{tmp_path / 'g1.xml'}", RateLimits.from_yaml(tmp_path / "limits.yaml"), 2)
+    code, out, error = slewrl("robot", "g1.xml")
+    assert code == 0 and "--limits limits.yaml" in out, out + error
+    RateLimits.preset("G1", "paper").to_yaml("limits.yaml")
+    worlds = make_worlds("robot:g1.xml", RateLimits.from_yaml("limits.yaml"), 2)
     worlds.reset(0)
     assert np.isfinite(worlds.step(worlds.observations[:, -13:].copy()).following).all()
 
