@@ -151,7 +151,7 @@ def test_one_update_is_autograds(layer):
     action, actor_log_prob = drawn(twin, observation, actor_noise)
     x = torch.cat([observation, action.judged], -1)
     q = sum(run(net, x).softmax(-1) @ torch.linspace(-5, 5, 21) for net in twin.critics.members) / 2
-    (alpha * actor_log_prob - q + 0.02 * twin.layer.penalty_weight * action.penalty).mean().backward()
+    (alpha * actor_log_prob - q + 0.2 * twin.layer.penalty_weight * action.penalty).mean().backward()
     step_as_adamw(twin.actor, fast.actor, 1e-3)
 
     for old, new, moved in zip(*(net.parameters() for net in (twin.targets, fast.critics, fast.targets)), strict=True):

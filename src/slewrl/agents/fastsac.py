@@ -65,10 +65,10 @@ class FastSACConfig:
     the uniform law's entropy on the 13-dimensional ball (-.09), so out of reach for a layer confined to it; and it
     leaves no room at the limits, where a saturated joint's is about -1. So SAC's -1: that of a spread of .09 delta,
     close to the actor's at the start (-1.1), and the same for every layer."""
-    penalty_scale: float = 0.02
+    penalty_scale: float = 0.2
     """What the layer's penalty weight lambda is multiplied by; ours. The paper weighs it against rewards that are not
-    times the control period; those of a simulator with many worlds are, and a Q of 4 instead of 200 would be ruled by
-    lambda."""
+    times the control period, as those here are: at 1 it held G1 back in pilots, while at .02 the ankles' roll stayed on
+    its stops, where DD-SRad's gradient vanishes and nothing but lambda brings a latent back."""
     log_std_range: tuple[float, float] = (-5.0, 0.0)
     """The actor's log standard deviation lies between these, by a tanh; it starts in the middle."""
     mean_bound: str = "linear"
