@@ -397,6 +397,7 @@ def test_a_compiled_function_follows_its_limits():
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 @COMPILES
 def test_sixteen_bits_under_the_compiler():
     """Inductor keeps 16-bit values in float32 between operations; guarded limits bear that, tight ones stay eager."""

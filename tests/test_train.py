@@ -148,19 +148,19 @@ def test_mujoco_runs_resume_bit_for_bit(task, tmp_path):
 
 
 WALK = replace(
-    SPEC, task="G1-flat", limits="paper", agent="fastsac", environments=4, steps=1600, learning_starts=400,
-    batch_size=16, evaluate_every=400, evaluate_episodes=2, task_options={"seconds": 1.0, "push": 1.0, "delay": 1},
+    SPEC, task="G1-flat", limits="paper", agent="fastsac", environments=4, steps=800, learning_starts=200,
+    batch_size=16, evaluate_every=200, evaluate_episodes=2, task_options={"seconds": 1.0, "push": 1.0, "delay": 1},
     agent_options={"actor_hidden": [16], "critic_hidden": [16], "n_steps": 2},
 )  # fmt: skip
 
 
 def test_a_walking_run_resumes_bit_for_bit(tmp_path):
-    """Killed twice with SIGKILL; the curriculum, delays and pushes go on as if nothing had happened."""
+    """Killed with SIGKILL; the curriculum, delays and pushes go on as if nothing had happened."""
     expected = fingerprint(finished(tmp_path / "whole", WALK))
-    folder = killed(tmp_path / "run", WALK, kills=2, seed=0, seconds=2.0)
+    folder = killed(tmp_path / "run", WALK, kills=1, seed=0, seconds=2.0)
     assert fingerprint(folder) == expected
     rows = np.genfromtxt(folder.path / "train.csv", delimiter=",", names=True)
-    assert rows["violations"][-1] == 0 and rows["episodes"][-1] > 20
+    assert rows["violations"][-1] == 0 and rows["episodes"][-1] > 10
     evaluation = np.genfromtxt(folder.path / "eval.csv", delimiter=",", names=True)
     assert (evaluation["violations"] == 0).all() and np.isfinite(evaluation["vte"]).all()
 
@@ -307,7 +307,7 @@ def test_an_environment_that_breaks_is_named_and_the_checkpoint_stays(tmp_path, 
     assert checkpoint.load_newest(folder.checkpoints)[0]["step"] == 4
 
 
-@pytest.mark.parametrize("environments", [2, 3])
+@pytest.mark.parametrize("environments", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_several_environments_resume_bit_for_bit(environments, tmp_path):
     """Three do not divide the intervals of 200 and 1000 steps."""
     spec = replace(SPEC, environments=environments, steps=900)
