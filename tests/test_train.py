@@ -159,7 +159,7 @@ def test_a_walking_run_resumes_bit_for_bit(tmp_path):
     expected = fingerprint(finished(tmp_path / "whole", WALK))
     folder = killed(tmp_path / "run", WALK, kills=1, seed=0, seconds=2.0)
     assert fingerprint(folder) == expected
-    rows = np.genfromtxt(folder.path / "train.csv", delimiter=",", names=True)
+    rows = np.atleast_1d(np.genfromtxt(folder.path / "train.csv", delimiter=",", names=True))
     assert rows["violations"][-1] == 0 and rows["episodes"][-1] > 10
     evaluation = np.genfromtxt(folder.path / "eval.csv", delimiter=",", names=True)
     assert (evaluation["violations"] == 0).all() and np.isfinite(evaluation["vte"]).all()
