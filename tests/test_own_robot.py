@@ -1,6 +1,7 @@
 """A user's own robot: URDF and MJCF read right, and every mistake named."""
 
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import mujoco
@@ -9,7 +10,7 @@ import pytest
 
 from slewrl.limits import RateLimits
 from slewrl.robots import ROBOTS
-from slewrl.robots.own import robot_model
+from slewrl.robots.own import read_robot, robot_model
 
 TURNED = ' rpy="0.1 0.2 0.3"'
 MESH = '<geometry><mesh filename="package://nowhere/part.stl"/></geometry>'
@@ -229,12 +230,16 @@ PRISMATIC = {'name="l_hip_joint" type="revolute"': 'name="l_hip_joint" type="pri
         ({'iyy="0.': 'iyy="9.'}, "link 'torso' has mass 10.0 and principal moments .* none larger than the other two"),
         ({'ixx="': 'ixx="nan '}, "<inertia ixx=.nan .*: expected 1 finite number"),
         (PRISMATIC, "joint 'l_hip_joint' is prismatic, expected revolute; name the joints to drive"),
-        ({'lower="-1.1" upper="0.9"': ""}, r"joint 'l_hip_joint' has range \[nan, nan\], expected low < high in rad"),
+        (
+            {'lower="-1.1" upper="0.9"': ""},
+            r"joint 'l_hip_joint' has no range, expected low < high in rad; give it in biped.robot.yaml",
+        ),
         ({'lower="-1.1"': 'lower="1.1"'}, r"joint 'l_hip_joint' has range \[1.1, 0.9\], expected low < high"),
         ({'lower="-1.1"': 'lower="low"'}, "joint 'l_hip_joint' has limit 'low', expected a number"),
-        ({'effort="60"': ""}, "joint 'l_hip_joint' has effort nan, expected a positive torque in Nm; give it by eff"),
+        ({'effort="60"': ""}, "joint 'l_hip_joint' has no effort, expected a positive torque in Nm; give it in biped"),
         ({'velocity="12.5"': 'velocity="720"'}, "joint 'l_hip_joint' has speed 720 rad/s, more than twice its range"),
         ({'<axis xyz="0 1 0"/>': '<axis xyz="0 0 0"/>'}, "joint 'l_hip_joint' has axis .* expected a direction"),
+        ({'name="r_knee_joint"': 'name="l_knee_joint"'}, "duplicate joint name 'l_knee_joint'"),
         ({'<parent link="l_thigh"/>': '<parent link="x"/>'}, "joint 'l_knee_joint' has parent link 'x', which is not"),
         ({'<link name="imu"/>': '<link name="imu"/><link name="lost"/>'}, "base links are world, lost, expected exact"),
         (
@@ -267,6 +272,28 @@ def test_feet_that_only_have_meshes_are_refused(urdf):
     path = urdf(biped(**{'<box size="0.2 0.1 0.04"/>': '<mesh filename="f.stl"/>'}))
     with pytest.raises(ValueError, match="foot 'l_foot' of biped has no geom that touches the ground"):
         robot_model(path, feet=("l_foot", "r_foot"))
+
+
+def test_what_stands_beside_the_file_is_read(urdf):
+    """Feet that are meshes, and a joint without a speed: a robot after all."""
+    path = urdf(biped(**{'<box size="0.2 0.1 0.04"/>': '<mesh filename="f.stl"/>', ' velocity="12.5"': ""}))
+    beside = Path(path).with_suffix(".robot.yaml")
+    sole = "[0.2, 0.1, 0.04, 0.05, 0, 0.02]"
+    joints = ", ".join(f"{side}_{part}_joint: 9" for side in "lr" for part in ("hip", "knee"))
+    beside.write_text(f"speeds: {{{joints}}}\nshapes: {{l_foot: {sole}, r_foot: {sole}}}\n")
+    robot = read_robot(path)
+    assert robot.feet == ("l_foot", "r_foot") and float(robot.joints[0].speed) == 9
+    assert robot.rate_limits("spec").delta[0] == pytest.approx(0.18)
+    assert robot_model(urdf()).sole("l_foot") is not None
+    for text, message in (
+        ("foot: [a, b]", "biped.robot.yaml has 'foot', expected some of: joints, feet"),
+        ("- a", "biped.robot.yaml holds no names, expected some of"),
+        ("pose: 3", "biped.robot.yaml is not understood"),
+        ("shapes: {l_foot: [1, 2]}", "the shape of 'l_foot' is .*, expected length, width, height, x, y, z in m"),
+    ):
+        beside.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            read_robot(path)
 
 
 def test_unknown_names_are_refused(urdf):
@@ -305,7 +332,7 @@ def test_a_speed_that_a_file_does_not_give_is_asked_for(tmp_path):
 @pytest.mark.parametrize(
     ("legs", "servos", "message"),
     [
-        (LEGS, "", "joint 'l_hip' has effort nan, expected a positive torque"),
+        (LEGS, "", "joint 'l_hip' has no effort, expected a positive torque"),
         (LEGS.replace('axis="0 1 0"', 'type="slide" axis="0 0 1"'), MOTORS, "joint 'l_hip' is not a hinge"),
         (
             LEGS.replace("<geom", '<joint name="extra" axis="1 0 0"/><geom', 1),

@@ -152,7 +152,10 @@ class RunFolder:
             shutil.copyfile(spec.limits, self.limits)  # what the file says later is no part of this run
         if spec.task.startswith("robot:"):
             source = Path(spec.task.removeprefix("robot:"))
-            shutil.copyfile(source, self.path / (ROBOT_COPIES[0] if source.suffix == ".urdf" else ROBOT_COPIES[1]))
+            copy = self.path / (ROBOT_COPIES[0] if source.suffix == ".urdf" else ROBOT_COPIES[1])
+            shutil.copyfile(source, copy)
+            if (beside := source.with_suffix(".robot.yaml")).exists():
+                shutil.copyfile(beside, copy.with_suffix(".robot.yaml"))
         write_atomically(self.path / "provenance.json", json.dumps(provenance(), indent=2) + "\n")
         text = json.dumps({"version": VERSION, "spec": dataclasses.asdict(spec)}, indent=2) + "\n"
         write_atomically(self.path / "run.json", text)

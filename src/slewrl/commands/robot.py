@@ -29,7 +29,8 @@ class Robot:
     """
 
     source: tyro.conf.Positional[str]
-    """g1, h1, or the path of a URDF or MJCF file (x forward, y left, z up; no meshes are read)."""
+    """g1, h1, g1_29, or the path of a URDF or MJCF file (x forward, y left, z up; no meshes are read). What the file
+    leaves out is read from my.robot.yaml beside my.urdf: feet, pose, gains, speeds, efforts, bounds, shapes."""
     safety: float = field(default=1.0)
     """Share of each joint's rated speed that a step may use, in (0, 1]; for the table."""
     xml: Path | None = None
@@ -63,22 +64,27 @@ class Robot:
         ours = [name for name, task in TASKS.items() if task.robot == self.source.lower() and task.ground == "flat"]
         if not ours and not Path(self.source).is_file():
             return f"ROBOTS[{self.source!r}] in Python; there is no task of it"
-        limits = "tight" if all(joint.speed for joint in robot.joints) else "limits.yaml  (the file has no speeds)"
+        if silent := [joint.name for joint in robot.joints if not joint.speed]:
+            beside = Path(self.source).with_suffix(".robot.yaml")
+            return f"write the missing speeds, rad/s, to {beside}:  speeds: {{{', '.join(f'{n}: 12' for n in silent)}}}"
+        limits = "paper" if ours else "tight"
         return f"slewrl train --task {(ours or [f'robot:{self.source}'])[0]} --agent fastsac --limits {limits}"
 
     def _table(self, robot: "RobotSpec") -> Table:
-        known = all(joint.speed for joint in robot.joints)
-        delta = robot.rate_limits(safety=self.safety).delta if known else None
+        from slewrl.robots.spec import CONTROL_PERIOD
+
+        if not 0 < self.safety <= 1:
+            raise ValueError(f"--safety is {self.safety}, expected a share of the rated speed in (0, 1]")
         table = Table(title=f"{robot.name}, limits at {self.safety:g} of the rated speed", box=SIMPLE_HEAD)
         table.title_justify = "left"
         for column in ("joint", "range, rad", "rad/s", "rad/step", "Nm", "kp, kd", "pose"):
             table.add_column(column, justify="left" if column == "joint" else "right", no_wrap=True)
-        for i, joint in enumerate(robot.joints):
+        for joint in robot.joints:
             table.add_row(
                 joint.name,
                 f"{float(joint.low):.2f} to {float(joint.high):.2f}",
                 f"{float(joint.speed):g}" if joint.speed else "–",
-                "–" if delta is None else f"{delta[i]:.3g}",
+                f"{float(joint.speed) * CONTROL_PERIOD * self.safety:.3g}" if joint.speed else "–",
                 f"{float(joint.effort):g}",
                 f"{joint.kp:g}, {joint.kd:g}",
                 f"{joint.default + 0.0:g}",
@@ -89,11 +95,11 @@ class Robot:
 def find_robot(source: str) -> "RobotSpec":
     """One of ours by name, or a user's own by its file."""
     from slewrl.robots import ROBOTS
-    from slewrl.robots.own import robot_model
+    from slewrl.robots.own import read_robot
 
     if source.lower() in ROBOTS:
         robot: RobotSpec = ROBOTS[source.lower()]
         return robot
     if not Path(source).is_file():
         raise FileNotFoundError(f"no file {source!r}, and no robot of that name; there are: {', '.join(ROBOTS)}")
-    return robot_model(source)
+    return read_robot(source)

@@ -73,9 +73,9 @@ def _locomotion(task: str, limits: RateLimits, count: int, options: dict[str, An
     robot = None
     chosen = TASKS.get(task, OWN)
     if task.startswith(OWN_ROBOT):
-        from slewrl.robots.own import robot_model
+        from slewrl.robots.own import read_robot
 
-        robot = robot_model(_file(task))
+        robot = read_robot(_file(task))
     chosen = dataclasses.replace(chosen, options=dataclasses.replace(chosen.options, **_tuples(options)))
     return Locomotion(chosen, limits, count, threads(), training, robot)
 
@@ -124,9 +124,9 @@ def task_preset(task: str, name: str) -> RateLimits:
     """Limits by the name of a preset: the task's, or those of the robot it is about."""
     rest = task.partition(":")[2]
     if task.startswith(OWN_ROBOT):
-        from slewrl.robots.own import robot_model
+        from slewrl.robots.own import read_robot
 
-        return robot_model(_file(task)).rate_limits(name)
+        return read_robot(_file(task)).rate_limits(name)
     if is_simulator(task):
         robots = [robot for robot in ("H1", "G1") if f"-{robot}" in rest]
         if not robots:

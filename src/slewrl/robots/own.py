@@ -2,6 +2,13 @@
 
     robot = robot_model("my.urdf", feet=("l_foot", "r_foot"))
 
+What the file does not say can also stand beside it, where `slewrl robot` and `--task robot:my.urdf` read it, too:
+
+    # my.robot.yaml, beside my.urdf: the arguments of robot_model by name
+    feet: [l_foot, r_foot]
+    speeds: {knee: 12}
+    shapes: {l_foot: [0.2, 0.1, 0.04, 0.05, 0, -0.02], r_foot: [0.2, 0.1, 0.04, 0.05, 0, -0.02]}
+
 The file's x must point forward, y left and z up. Meshes are never read: what touches the ground are the boxes,
 spheres, cylinders and capsules of the file. What files leave out and we choose:
 
@@ -17,14 +24,16 @@ spheres, cylinders and capsules of the file. What files leave out and we choose:
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 import numpy as np
+import yaml
 
 from slewrl.boxmath import Number
 from slewrl.robots.read_urdf import urdf_links
@@ -51,6 +60,7 @@ class Wishes:
     speeds: Mapping[str, Number]
     efforts: Mapping[str, Number]
     bounds: Mapping[str, tuple[Number, Number]]
+    shapes: Mapping[str, Sequence[float]]
 
     def drives(self, joint: str) -> bool:
         """Whether a joint is to be moved rather than welded."""
@@ -72,6 +82,7 @@ def robot_model(
     speeds: Mapping[str, Number] | None = None,
     efforts: Mapping[str, Number] | None = None,
     bounds: Mapping[str, tuple[Number, Number]] | None = None,
+    shapes: Mapping[str, Sequence[float]] | None = None,
 ) -> RobotSpec:
     """Read a two-legged robot; see the head of this file for what is chosen where a file is silent.
 
@@ -87,13 +98,15 @@ def robot_model(
         speeds: {joint: rad/s}, for files that do not say.
         efforts: {joint: Nm}, likewise.
         bounds: {joint: (low, high)} in rad, for joints without a range.
+        shapes: {link: (length, width, height, x, y, z)} in m: a box to touch the ground with, for links that have only
+            a mesh; its edges, and its centre in the link's frame.
 
     Raises:
         ValueError: something the model needs is missing or impossible; the message names the link or joint.
         KeyError: a name that the file does not have; the message lists those it has.
     """
     driven = None if joints is None else tuple(joints)
-    wishes = Wishes(driven, pose or {}, gains or {}, speeds or {}, efforts or {}, bounds or {})
+    wishes = Wishes(driven, pose or {}, gains or {}, speeds or {}, efforts or {}, bounds or {}, shapes or {})
     raw = _read(Path(path), wishes)
     _check_names(path, raw, wishes)
     links = tuple(_checked(path, _finished(path, link, wishes)) for link in raw)
@@ -116,6 +129,28 @@ def robot_model(
     return robot
 
 
+def read_robot(path: str | Path) -> RobotSpec:
+    """As ``robot_model``, with what the file beside it says."""
+    beside = said_beside(Path(path))
+    if not beside.exists():
+        return robot_model(path)
+    said: Any = yaml.safe_load(beside.read_text(encoding="utf-8")) or {}
+    known = [name for name in signature(robot_model).parameters if name != "path"]
+    if not isinstance(said, dict) or (unknown := set(said) - set(known)):
+        odd = f"has {', '.join(map(repr, unknown))}" if isinstance(said, dict) else "holds no names"
+        raise ValueError(f"{beside} {odd}, expected some of: {', '.join(known)}")
+    try:
+        wishes: dict[str, Any] = {name: tuple(x) if name == "feet" else x for name, x in said.items()}
+        return robot_model(path, **wishes)
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{beside} is not understood: {error}") from error
+
+
+def said_beside(path: Path) -> Path:
+    """Where a user says what a robot's file leaves out."""
+    return path.with_suffix(".robot.yaml")
+
+
 def _read(path: Path, wishes: Wishes) -> tuple[LinkSpec, ...]:
     try:
         root = ElementTree.parse(path).getroot()
@@ -130,9 +165,13 @@ def _read(path: Path, wishes: Wishes) -> tuple[LinkSpec, ...]:
     return mjcf_links(path, wishes.drives)
 
 
-def _check_names(path: str | Path, links: Iterable[LinkSpec], wishes: Wishes) -> None:
+def _check_names(path: str | Path, links: Sequence[LinkSpec], wishes: Wishes) -> None:
     joints = [link.joint for link in links if link.joint]
     names, groups = [joint.name for joint in joints], {joint.group for joint in joints}
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{path}: duplicate joint name {twice[0]!r}")
+    if strange := set(wishes.shapes) - {link.name for link in links}:
+        raise KeyError(f"{path}: no link {min(strange)!r}; it has: {', '.join(link.name for link in links)}")
     for name in wishes.named():
         if name not in names and (name not in groups or name in (wishes.joints or ())):
             raise KeyError(f"{path}: no revolute joint {name!r}; it has: {', '.join(names)}")
@@ -140,12 +179,22 @@ def _check_names(path: str | Path, links: Iterable[LinkSpec], wishes: Wishes) ->
 
 def _finished(path: str | Path, link: LinkSpec, wishes: Wishes) -> LinkSpec:
     """The link with what the user wishes and what we choose, and shapes that can be seen."""
-    seen = tuple(replace(geom, touches=False) for geom in link.geoms)
-    shown = replace(link, geoms=(*link.geoms, *seen))
+    touching = (*link.geoms, *_boxes(path, link.name, wishes))
+    shown = replace(link, geoms=(*touching, *(replace(geom, touches=False) for geom in touching)))
     if link.joint is None:
         return shown
     joint = _finished_joint(path, link.joint, wishes)
     return replace(shown, joint=joint, locked=not wishes.drives(joint.name))
+
+
+def _boxes(path: str | Path, link: str, wishes: Wishes) -> tuple[Geom, ...]:
+    """The box the user gives a link."""
+    if link not in wishes.shapes:
+        return ()
+    shape = [float(x) for x in wishes.shapes[link]]
+    if len(shape) != 6 or min(shape[:3]) <= 0:
+        raise ValueError(f"{path}: the shape of {link!r} is {shape}, expected length, width, height, x, y, z in m")
+    return (Geom("box", vector(np.array(shape[:3]) / 2), vector(np.array(shape[3:])), (0.0, 0.0, 0.0), touches=True),)
 
 
 def _finished_joint(path: str | Path, joint: JointSpec, wishes: Wishes) -> JointSpec:
@@ -156,21 +205,28 @@ def _finished_joint(path: str | Path, joint: JointSpec, wishes: Wishes) -> Joint
     low, high = _wish(wishes.bounds, joint, (joint.low, joint.high))
     least, most = _float(low, where), _float(high, where)
     if not -math.inf < least < most < math.inf:
-        raise ValueError(f"{where} has range [{low}, {high}], expected low < high in rad; give it by bounds=")
+        found = "no range" if math.isnan(least + most) else f"range [{low}, {high}]"
+        raise ValueError(f"{where} has {found}, expected low < high in rad; {_say(path, 'bounds', joint, '[-1, 1]')}")
     if pose != joint.default and not least <= pose <= most:
         raise ValueError(f"{where} is to stand at {pose} rad, expected within its range [{low}, {high}]")
     effort = _wish(wishes.efforts, joint, joint.effort)
     if not 0 < _float(effort, where) < math.inf:
-        raise ValueError(f"{where} has effort {effort}, expected a positive torque in Nm; give it by efforts=")
+        found = "no effort" if math.isnan(float(effort)) else f"effort {effort}"
+        raise ValueError(f"{where} has {found}, expected a positive torque in Nm; {_say(path, 'efforts', joint, '60')}")
     speed = _wish(wishes.speeds, joint, joint.speed)
     if speed is not None and _float(speed, where) * CONTROL_PERIOD > 2 * (most - least):
         raise ValueError(
             f"{where} has speed {speed} rad/s, more than twice its range [{low}, {high}] in one control step of "
-            f"{CONTROL_PERIOD} s; is it in degrees? Give it by speeds="
+            f"{CONTROL_PERIOD} s; is it in degrees? {_say(path, 'speeds', joint, '12').capitalize()}"
         )
     kp, kd = _wish(wishes.gains, joint, _gains(joint, float(effort)))
     turns = replace(joint, low=low, high=high, default=min(max(pose, least), most))
     return replace(turns, speed=speed, effort=effort, kp=kp, kd=kd, armature=joint.armature or ROTOR)
+
+
+def _say(path: str | Path, what: str, joint: JointSpec, value: str) -> str:
+    """How to give what a file leaves out."""
+    return f"give it in {said_beside(Path(path)).name} beside it ({what}: {{{joint.name}: {value}}})"
 
 
 def _wish(wishes: Mapping[str, Wish], joint: JointSpec, otherwise: Wish) -> Wish:
@@ -214,7 +270,9 @@ def _feet(path: str | Path, robot: RobotSpec) -> tuple[str, str]:
         seen = ", ".join(f"{name} {heights[name]:.3f} m" for name in lowest[:4])
         raise ValueError(
             f"{path}: expected two feet at one height, links after the last joint with a box, sphere, cylinder or "
-            f"capsule for contact (meshes do not count); found {seen or 'none'}; give them by feet=(left, right)"
+            f"capsule for contact (meshes do not count); found {seen or 'none'}; give them in "
+            f"{said_beside(Path(path)).name} beside it (feet: [left, right], and shapes: {{left: [length, width, "
+            "height, x, y, z], ...}} for links with meshes only)"
         )
     left, right = sorted(lowest[:2], key=lambda name: -frames[name][0][1])
     return left, right
