@@ -147,7 +147,7 @@ def test_robots_in_the_picture_are_apart():
     poses[:, 0] = 0.1 * np.arange(100)
     walk = SimpleNamespace(poses=poses)
     assert film.moments(walk, 0.45) == [0, 5, 10, 15, 20, 25]
-    assert film.moments(walk, 4.0) == [0, 40, 80]
+    assert film.moments(walk, 4.0) == [0, 40, 80, 99]
     assert film.moments(SimpleNamespace(poses=poses[:1]), 1.0) == [0]
 
 

@@ -267,7 +267,7 @@ def test_the_page(three, tmp_path):
         "(walks: falls in 0.5 % of 2 episodes a seed, VTE 0.125 m/s, 900 steps an episode)."
     ]
     heads = [attributes for tag, attributes in Tags(page).seen if tag == "table"]
-    assert len(heads) == 5
+    assert len(heads) == 6
 
 
 def test_a_page_without_robots_has_no_word_of_them(tmp_path):

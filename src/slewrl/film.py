@@ -197,7 +197,8 @@ def filming(video: Path, fps: float) -> Iterator[Callable[[Pixels], None]]:
 
     aside = video.with_stem(f".{video.stem}")  # no film that was broken off takes the place of a whole one
     try:
-        writer: Any = imageio.get_writer(aside, fps=fps)  # opens at the first picture
+        forever: Any = {"loop": 0} if video.suffix == ".gif" else {}
+        writer: Any = imageio.get_writer(aside, fps=fps, **forever)  # opens at the first picture
         with writer:
             yield writer.append_data
         os.replace(aside, video)
@@ -226,6 +227,9 @@ def moments(walk: Walk, apart: float) -> list[int]:
     for t, place in enumerate(walk.poses[:, :2]):
         if len(found) < MOMENTS and np.hypot(*(place - walk.poses[found[-1], :2])) >= apart:
             found.append(t)
+    last = len(walk.poses) - 1
+    if len(found) < MOMENTS and last > found[-1]:
+        found.append(last)  # a walk that went nowhere, or ended early, shows how
     return found
 
 
@@ -263,9 +267,11 @@ def draw(walk: Walk, shown: Sequence[int], seen: Pixels) -> "Figure":
             axis = figure.add_axes((left, (0.45 + 1.05 * bottom) / height, wide - 0.12 / width, 0.68 / height))
             _panel(axis, walk.limits, joint, time, share[:, joint])
             axis.vlines([walk.dt * t for t in shown], 0, 1, color=QUIET, linewidth=0.5, alpha=0.5)
-            axis.tick_params(labelleft=c == 0, labelbottom=r == len(rows) - 1)
+            lowest = r == len(rows) - 1 or rows[r + 1][c] is None
+            axis.tick_params(labelleft=c == 0, labelbottom=lowest)
     words = f"seconds; how far each command is from the last one, over the limit stated ({share.size:,} changes, "
-    figure.text(0.5, 0.06 / height, words + f"{beyond} beyond)", ha="center", fontsize=8, color=QUIET)
+    words += f"{beyond} beyond); grey: the moments shown above"
+    figure.text(0.5, 0.06 / height, words, ha="center", fontsize=8, color=QUIET)
     return figure
 
 
@@ -285,6 +291,7 @@ def _panel(axis: "Axes", limits: RateLimits, joint: int, time: NDArray[Any], sha
     axis.plot(time, share, color=LINE, linewidth=0.8)
     axis.axhline(1, color=LIMIT, linewidth=1)
     axis.set(xlim=(0, time[-1]), ylim=(0, 1.12), yticks=(0, 1))
+    axis.locator_params(axis="x", nbins=3, prune="upper")
     name = limits.names[joint].replace("_", " ").removesuffix(" joint")
     axis.set_title(f"{name}  {limits.delta[joint]:.3g} {limits.units}", fontsize=7, color=INK, pad=3)
     axis.tick_params(labelsize=7, colors=QUIET, length=2)

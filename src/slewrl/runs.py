@@ -164,7 +164,8 @@ class RunFolder:
         """What this run is; a run can be made again from it alone."""
         path = self.path / "run.json"
         if not path.exists():
-            raise FileNotFoundError(f"{self.path} holds no run: there is no run.json")
+            many = "; it holds a campaign, with a run in each folder" if (self.path / "campaign.json").exists() else ""
+            raise FileNotFoundError(f"{self.path} holds no run: there is no run.json{many}")
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except json.JSONDecodeError as error:

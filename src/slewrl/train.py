@@ -296,16 +296,16 @@ def check_spec(spec: RunSpec) -> None:
     for name in ("seed", "learning_starts"):
         if getattr(spec, name) < 0:
             raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 0")
-    if spec.steps <= spec.learning_starts:
-        raise ValueError(
-            f"steps is {spec.steps}, but the first {spec.learning_starts} only fill the replay: nothing is learned "
-            "(--steps more, or --learning-starts fewer)"
-        )
     check_options("agent", AGENTS[spec.agent].Config, spec.agent_options)
     check_options("layer", LAYERS[spec.layer], spec.layer_options)
     check_task_options(spec.task, spec.task_options)
     if is_gymnasium(spec.task):
         check_gymnasium_task(spec.task)
+    if spec.steps <= spec.learning_starts:
+        raise ValueError(
+            f"steps is {spec.steps}, but the first {spec.learning_starts} only fill the replay: nothing is learned "
+            "(--steps more, or --learning-starts fewer)"
+        )
     limits = load_limits(spec.task, spec.limits)
     if is_simulator(spec.task):
         check_simulator(spec.task)

@@ -42,7 +42,10 @@ class Where:
             complete = runner.run(watch)
         for key, how in runner.failed.items():
             console.print(f"{key} failed:\n{how}", style="red", markup=False)
-        after = f"slewrl report {store.path}" if complete else f"slewrl campaign status {store.path}"
+        again = "retry" if runner.failed else "status"
+        after = f"slewrl report {store.path}" if complete else f"slewrl campaign {again} {store.path}"
+        if runner.stopping:
+            after = "the same command, which goes on from here"
         console.print(f"{len(runner.finished)} of {len(chosen)} done in [bold]{store.path}[/]; next: {after}")
         if runner.failed or runner.stopping:
             return 1 if runner.failed else 130

@@ -36,7 +36,7 @@ class Progress:
     state: State
     step: int = 0
     last_return: float = float("nan")
-    """Mean return of the last evaluation."""
+    """Mean return of the final evaluation, or of the last one so far."""
     violations: int = 0
     """Exact ones, in training and evaluations so far."""
     rate: float = float("nan")
@@ -90,7 +90,8 @@ class Store:
     def campaign(self) -> Campaign:
         """What this folder holds."""
         if not self.description.exists():
-            raise FileNotFoundError(f"{self.path} holds no campaign: there is no campaign.json")
+            run = "; it holds a run (slewrl evaluate shows one)" if (self.path / "run.json").exists() else ""
+            raise FileNotFoundError(f"{self.path} holds no campaign: there is no campaign.json{run}")
         try:
             data = json.loads(self.description.read_text(encoding="utf-8"))
         except json.JSONDecodeError as error:
@@ -131,7 +132,7 @@ class Store:
             spec,
             state_of(folder),
             int(train.get("step", 0)),
-            float(evaluated.get("return_mean", "nan")),
+            _final_return(folder.path) or float(evaluated.get("return_mean", "nan")),
             int(float(train.get("violations", 0))) + sum(map(_violations, logs)),
             float(timing.get("steps_per_cpu_second", "nan")),
         )
@@ -145,6 +146,16 @@ class Store:
             if state_of(target.folder(key)) != "done":  # what was collected stays as it is
                 _copy_run(self.folder(key).path, to / key)
         return len(finished)
+
+
+def _final_return(run: Path) -> float | None:
+    """Mean return of the final evaluation, if there was one."""
+    path = run / FINAL / "episodes.csv"
+    if not path.exists():
+        return None
+    with open(path, encoding="utf-8") as file:
+        returns = [float(row["return"]) for row in csv.DictReader(file)]
+    return sum(returns) / len(returns) if returns else None
 
 
 def _copy_run(source: Path, copy: Path) -> None:

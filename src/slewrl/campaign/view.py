@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
@@ -37,12 +38,13 @@ def watched(store: Store, console: Console) -> Iterator[Watch]:
 
 def table(runs: Sequence[Progress]) -> Table:
     """A row per run."""
-    shown = Table(box=SIMPLE_HEAD)
+    shared = _shared([run.key for run in runs])
+    shown = Table(box=SIMPLE_HEAD, title=f"{shared}…" if shared else None, title_justify="left")
     for column in ("run", "", "step", "steps/s", "return", "violations", "left"):
         shown.add_column(column, justify="left" if column in ("run", "") else "right", no_wrap=column != "run")
     for run in runs:
         shown.add_row(
-            Text(run.key, style=COLOURS[run.state]),
+            Text(run.key.removeprefix(shared), style=COLOURS[run.state]),
             ProgressBar(run.spec.steps, run.step, width=12),
             f"{run.step:,}",
             _number(run.rate, ".0f"),
@@ -51,6 +53,13 @@ def table(runs: Sequence[Progress]) -> Table:
             duration(seconds_left(run)),
         )
     return shown
+
+
+def _shared(keys: Sequence[str]) -> str:
+    """What all names begin with, up to a hyphen."""
+    first, last = (key.split("-") for key in (min(keys, default=""), max(keys, default="")))
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)) if len(keys) > 1 else ()
+    return "".join(f"{part}-" for part, _ in same)
 
 
 def _news(store: Store, key: str, runner: Runner) -> Text:

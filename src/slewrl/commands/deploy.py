@@ -19,11 +19,14 @@ class Export:
 
     slewrl export limits.yaml --format c --out limiter.h
 
+    slewrl export model.zip --out policy.bundle     # of slewrl.integrations.sb3
+
     On the robot, with numpy and onnxruntime:  Controller("policy.bundle").start(pose), then .step(observation)
     """
 
     source: tyro.conf.Positional[Path]
-    """The folder of a run; with --format c also a limits.yaml, for the limiter alone, or a bundle."""
+    """The folder of a run, or a model of Stable-Baselines3's (.zip); with --format c also a limits.yaml, for the
+    limiter alone, or a bundle."""
     format: Format = "bundle"
     """bundle, c (a C99 header: docs/c.md), or the policy without the limiter: onnx, torch (.pt2), torchscript (.pt)."""
     out: Path | None = None
@@ -38,7 +41,7 @@ class Export:
         from slewrl.deploy.formats import default_out, export
 
         out = self.out or default_out(self.source, self.format)
-        if out.exists() and not self.force:
+        if self.source.exists() and out.exists() and not self.force:
             raise FileExistsError(f"{out} exists: pass --force to replace it, or --out another name")
         about = export(self.source, out, self.format, self.prefix)
         after = f"; next: [bold]slewrl check {out}[/]" if self.format == "bundle" else ""

@@ -44,7 +44,12 @@ SCRIPT = Path(__file__).with_name("campaign_page.js").read_text(encoding="utf-8"
 FILES = {"evaluations": "eval.csv", "training": "train.csv", "episodes": "final/episodes.csv"}
 UNSAFE = re.compile(r"[^\w !$'()*+,\-./:;<=>?@\[\]{|}~]+", re.ASCII)
 """What an address cannot hold as it is."""
-MARKS = {"holds": "holds", "does not hold": "fails", "not measured here": "open"}
+MARKS = {
+    "holds": "holds",
+    "does not hold": "fails",
+    "does not hold at this budget": "fails",
+    "not measured here": "open",
+}
 
 
 def write_page(path: Path, results: Results, drawn: Sequence[tuple[Plate, bytes]]) -> None:
@@ -219,22 +224,31 @@ def _measured(column: Column, result: Result, results: Sequence[Result]) -> str:
 
 
 def _claims(found: Sequence[Finding]) -> str:
+    open_ones = [f for f in found if f.verdict == "not measured here"]
+    judged = [f for f in found if f not in open_ones]
+    about = (
+        "A verdict is about the runs of this campaign at the budget it states. “Does not hold” at a smaller budget "
+        "than the paper’s says that the claim is not true that early, not that it is wrong."
+    )
+    rest = f"<details><summary>{len(open_ones)} claims that these runs do not measure</summary>{_claim_rows(open_ones)}"
+    shown = _claim_rows(judged) + _caption(about) if judged else ""
+    return shown + (f"{rest}</details>" if open_ones else "")
+
+
+def _claim_rows(found: Sequence[Finding]) -> str:
     rows = [
         _row(
-            f'<td class="verdict {MARKS[f.verdict]}">{f.verdict}<br><small>{escape(f.budget)}</small></td>',
+            f'<td class="verdict {MARKS[f.verdict]}">{f.judged}<br><small>{escape(f.budget)}</small></td>',
             f'<th scope="row" class="words">{escape(f.claim.says)}<br><small>{escape(f.claim.where)}</small></th>',
             _words(f.said),
             _words(f.claim.rule),
             _text(f.claim.name),
         )
-        for f in sorted(found, key=lambda f: f.verdict == "not measured here")
+        for f in found
     ]
-    heads = ("Verdict", "The paper says", "Measured here", "Holds if", "Name")
-    about = (
-        "A verdict is about the runs of this campaign at the budget it states. “Does not hold” at a smaller budget "
-        "than the paper’s says that the claim is not true that early, not that it is wrong."
+    return _table(
+        "The paper’s claims", ("Verdict", "The paper says", "Measured here", "Holds if", "Name"), rows, "holds"
     )
-    return _table("The paper’s claims", heads, rows, "holds") + _caption(about)
 
 
 def _comparison(found: Sequence[Comparison]) -> str:
