@@ -163,7 +163,7 @@ def test_without_autoreset_only_the_masked_environments_start_again():
     assert truncated.tolist() == [True, False]
     observations, _ = env.reset(options={"reset_mask": truncated})
     assert previous_action(observations, 1)[:, 0].tolist() == [0.0, np.float32(0.05)]
-    assert [len(chain) for chain in env.chains] == [1, 4]
+    assert [len(env.chain(k)) for k in (0, 1)] == [1, 4]
 
 
 def test_a_masked_reset_leaves_the_other_environments_to_their_autoreset():

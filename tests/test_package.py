@@ -38,8 +38,8 @@ def test_the_robot_side_needs_no_torch():
 def test_public_names():
     assert set(slewrl.__all__) <= set(dir(slewrl))
     assert all(getattr(slewrl, name) is not None for name in slewrl.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'RateLimit'; it has: LAYERS"):
-        _ = slewrl.RateLimit
+    with pytest.raises(AttributeError, match="no attribute 'RateLimitt'; it has: LAYERS"):
+        _ = slewrl.RateLimitt
 
 
 # Lower may not import higher.
@@ -81,7 +81,12 @@ def test_imports_point_downward():
 def public_members():
     for path in SRC.rglob("*.py"):
         name = ".".join(("slewrl", *path.relative_to(SRC).with_suffix("").parts)).removesuffix(".__init__")
-        module = __import__(name, fromlist=["_"])
+        try:
+            module = __import__(name, fromlist=["_"])
+        except ModuleNotFoundError as error:
+            if path.parent.name == "integrations" and not (error.name or "").startswith("slewrl"):
+                continue  # of a framework that is not here
+            raise
         for key, value in vars(module).items():
             if not key.startswith("_") and getattr(value, "__module__", None) == name:
                 yield f"{name}.{key}", value

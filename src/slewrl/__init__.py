@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slewrl.box import FeasibleBox
+    from slewrl.integrations.gymnasium import RateLimit, RateLimitVector
     from slewrl.layers import LAYERS, Action, ActionLayer, make_layer
     from slewrl.limits import RateLimits
 
 __version__ = "0.1.0"
-__all__ = ["LAYERS", "Action", "ActionLayer", "FeasibleBox", "RateLimits", "__version__", "make_layer"]
+__all__ = [
+    "LAYERS",
+    "Action",
+    "ActionLayer",
+    "FeasibleBox",
+    "RateLimit",
+    "RateLimitVector",
+    "RateLimits",
+    "__version__",
+    "make_layer",
+]
 
 _HOMES = {
     "FeasibleBox": "slewrl.box",
@@ -21,6 +32,8 @@ _HOMES = {
     "Action": "slewrl.layers",
     "ActionLayer": "slewrl.layers",
     "make_layer": "slewrl.layers",
+    "RateLimit": "slewrl.integrations.gymnasium",
+    "RateLimitVector": "slewrl.integrations.gymnasium",
     "RateLimits": "slewrl.limits",
 }
 

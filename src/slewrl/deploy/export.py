@@ -1,11 +1,11 @@
-"""From a run folder to a bundle: the whole map, observation and previous action to action, as one ONNX graph."""
+"""From a trained policy to a bundle: the whole map, observation and previous action to action, as one ONNX graph."""
 
 import dataclasses
 import json
 import logging
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ from slewrl.play import Policy, load_policy
 
 COMMAND = "velocity"
 """The one command of our walking tasks: ahead and to the left, m/s, and yaw rate, rad/s."""
+Parts = tuple[tuple[str, int], ...]
+"""Name and length of each part of an observation."""
 INPUTS, OUTPUTS = ["observation", "previous_action"], ["action"]
 
 
@@ -80,35 +82,60 @@ def deployed(policy: Policy) -> DeployedPolicy:
     return DeployedPolicy(net, agent.layer, limits).eval().requires_grad_(False)
 
 
-def export_bundle(run: Path, out: Path) -> bundle.Bundle:
-    """Write the policy of a run's newest checkpoint to ``out``; returns what was written, read back."""
+class Deployable(NamedTuple):
+    """A policy ready to be written to a file."""
+
+    module: DeployedPolicy
+    manifest: dict[str, Any]
+    """Without the digests."""
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """n without the previous action, and d."""
+        return sum(part["size"] for part in self.manifest["observation"]), self.module.limits.dim
+
+
+def deployable(source: Path) -> Deployable:
+    """The policy of a run's newest checkpoint, or of a model of Stable-Baselines3's (a .zip)."""
+    if source.suffix == ".zip":
+        from slewrl.deploy.sb3_model import deployable_model
+
+        return deployable_model(source)
+    policy = load_policy(source)
+    trained_with = json.loads((source / "provenance.json").read_text(encoding="utf-8"))
+    provenance = {"step": policy.step, "spec": dataclasses.asdict(policy.spec), "trained_with": trained_with}
+    about = describe(source, policy.limits, policy.reset_action, policy.dt, _parts(policy), provenance)
+    return Deployable(deployed(policy), {**about, **_servos(policy)})
+
+
+def export_bundle(source: Path, out: Path) -> bundle.Bundle:
+    """Write a policy (see ``deployable``) to ``out``; returns what was written, read back."""
     if not out.parent.is_dir():
         raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
-    policy = load_policy(run)
-    manifest = describe(run, policy)
-    bundle.write(out, manifest, to_onnx(deployed(policy), _sizes(policy), manifest))
+    policy = deployable(source)
+    bundle.write(out, policy.manifest, to_onnx(policy.module, policy.sizes, policy.manifest))
     return bundle.read(out)
 
 
-def describe(run: Path, policy: Policy) -> dict[str, Any]:
-    """The manifest of a run's policy, without the digests."""
-    limits, pose, dt = policy.limits, policy.reset_action, policy.dt
+def describe(
+    source: Path,
+    limits: RateLimits,
+    pose: NDArray[Any],
+    dt: float | None,
+    parts: Parts,
+    provenance: dict[str, Any],
+) -> dict[str, Any]:
+    """A manifest, without the digests."""
     return {
-        "name": run.resolve().name,
+        "name": source.resolve().stem if source.is_file() else source.resolve().name,
         "joints": bundle.joint_rows(limits),
         "units": limits.units,
         "dt": None if dt is None else bundle.decimal(dt),
         "default_pose": [bundle.decimal(x) for x in pose],
         "action_scale": ["1"] * limits.dim,
-        **_servos(policy),
-        "observation": [{"name": name, "size": size} for name, size in _parts(policy)],
+        "observation": [{"name": name, "size": size} for name, size in parts],
         "previous_action": {"first": [bundle.decimal(x) for x in pose], "meaning": "the command last handed out"},
-        "provenance": {
-            "slewrl": __version__,
-            "step": policy.step,
-            "spec": dataclasses.asdict(policy.spec),
-            "trained_with": json.loads((run / "provenance.json").read_text(encoding="utf-8")),
-        },
+        "provenance": {"slewrl": __version__, **provenance},
     }
 
 
@@ -124,7 +151,7 @@ def _servos(policy: Policy) -> dict[str, Any]:
     }
 
 
-def _parts(policy: Policy) -> tuple[tuple[str, int], ...]:
+def _parts(policy: Policy) -> Parts:
     """Name and length of each part of what the actor sees, without the previous action.
 
     An agent that leaves nothing to critics alone has, first, a part "privileged" that no sensor gives.
@@ -135,11 +162,6 @@ def _parts(policy: Policy) -> tuple[tuple[str, int], ...]:
         return (("observation", seen),)
     unnamed = seen - sum(size for _, size in layout.parts)
     return (("privileged", unnamed), *layout.parts) if unnamed else layout.parts
-
-
-def _sizes(policy: Policy) -> tuple[int, int]:
-    """n without the previous action, and d."""
-    return sum(size for _, size in _parts(policy)), policy.limits.dim
 
 
 def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, Any]) -> bytes:

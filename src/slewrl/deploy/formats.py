@@ -32,7 +32,8 @@ def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl") -> str
     """Write ``source`` to ``out`` and say, in a few words, what it is. The file is whole or not there.
 
     Args:
-        source: the folder of a run; for ``c`` also a limits.yaml or a bundle, for ``onnx`` also a bundle.
+        source: the folder of a run, or a model of Stable-Baselines3's (.zip); for ``c`` also a limits.yaml or a
+            bundle, for ``onnx`` also a bundle.
         out: file to write.
         kind: "bundle", "c", "onnx", "torch" (a torch.export program) or "torchscript".
         prefix: of the names in a C header.
@@ -45,8 +46,10 @@ def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl") -> str
         raise FileNotFoundError(f"there is no run, bundle or limits file {str(source)!r}")
     if not out.parent.is_dir():
         raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
-    if source.is_file() and kind not in ("c", "onnx"):
-        raise ValueError(f"--format {kind} is made from a run, and {source} is a file: name the folder of a run")
+    if source.is_file() and source.suffix != ".zip" and kind not in ("c", "onnx"):
+        raise ValueError(
+            f"--format {kind} is made from a run, and {source} is a file: name the folder of a run, or a .zip"
+        )
     if _is_limits(source) and kind != "c":
         raise ValueError(f"{source} holds limits, not a policy: a limiter is made with --format c")
     writers: dict[Format, Callable[[Path, Path], str]] = {
@@ -124,8 +127,8 @@ def _torchscript(run: Path, out: Path) -> str:
 
 
 def _made(source: Path) -> bundle.Bundle:
-    """The bundle of a run, or the one ``source`` is."""
-    if source.is_file():
+    """The bundle of a run or model, or the one ``source`` is."""
+    if source.is_file() and source.suffix != ".zip":
         return bundle.read(source)
     from slewrl.deploy.export import export_bundle
 
@@ -142,12 +145,10 @@ def _program(run: Path) -> tuple["DeployedPolicy", "torch.export.ExportedProgram
     """The policy of a run as it is, and exported for any batch."""
     import torch
 
-    from slewrl.deploy.export import _sizes, deployed
-    from slewrl.play import load_policy
+    from slewrl.deploy.export import deployable
 
-    policy = load_policy(run)
-    module, batch = deployed(policy), torch.export.Dim("batch")
-    example = tuple(torch.zeros(2, size) for size in _sizes(policy))
+    policy, batch = deployable(run), torch.export.Dim("batch")
+    module, example = policy.module, tuple(torch.zeros(2, size) for size in policy.sizes)
     return module, torch.export.export(module, example, dynamic_shapes=({0: batch}, {0: batch}))
 
 

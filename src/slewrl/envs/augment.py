@@ -4,13 +4,16 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from slewrl.limits import RateLimits
 from slewrl.metrics import RateUse, rate_use
+
+PREVIOUS = "previous_action"
+"""Where the previous action is in a Dict observation."""
 
 
 class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
@@ -26,11 +29,14 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         reset_action: what counts as executed before the first step, (d,); default 0, or the nearest in range.
     """
 
+    dicts = False
+    """Whether Dict observations are taken, too."""
+
     def __init__(self, env: gym.Env[Any, Any], limits: RateLimits, reset_action: NDArray[Any] | None = None) -> None:
         gym.utils.RecordConstructorArgs.__init__(self, limits=limits, reset_action=reset_action)
         gym.Wrapper.__init__(self, env)
         self.limits, self.name = limits, _name(env)
-        self.observation_space = augmented_space(self.name, env.observation_space, env.action_space, limits)
+        self.observation_space = augmented_space(self.name, env.observation_space, env.action_space, limits, self.dicts)
         self.dtype: Any = env.action_space.dtype
         self.reset_action = start_action(limits, reset_action, self.dtype)
         self.chain: list[NDArray[Any]] = [self.reset_action]
@@ -43,7 +49,9 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Hand the action on unchanged, and remember it."""
-        executed = np.array(action, dtype=self.dtype)  # a copy: the caller may reuse its buffer
+        return self._execute(np.array(action, dtype=self.dtype))  # a copy: the caller may reuse its buffer
+
+    def _execute(self, executed: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(executed)
         self.chain.append(executed)
         if terminated or truncated:
@@ -54,8 +62,8 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         """Utilisation and violations of the episode so far."""
         return rate_use(np.stack(self.chain), self.limits)
 
-    def _augmented(self, observation: NDArray[Any]) -> NDArray[Any]:
-        return np.concatenate([observation, self.chain[-1]], dtype=self.dtype, casting="same_kind")
+    def _augmented(self, observation: Any) -> Any:
+        return augmented(observation, self.chain[-1])
 
 
 class AugmentVector(gym.vector.VectorWrapper):
@@ -71,19 +79,27 @@ class AugmentVector(gym.vector.VectorWrapper):
         reset_action: what counts as executed before the first step, (d,); default 0, or the nearest in range.
     """
 
+    dicts = False
+    """Whether Dict observations are taken, too."""
+
     def __init__(
         self, env: gym.vector.VectorEnv[Any, Any, Any], limits: RateLimits, reset_action: NDArray[Any] | None = None
     ) -> None:
         super().__init__(env)
         self.limits = limits
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-        single = augmented_space(name, env.single_observation_space, env.single_action_space, limits)
+        single = augmented_space(name, env.single_observation_space, env.single_action_space, limits, self.dicts)
         self.single_observation_space = single
         self.observation_space = batch_space(single, env.num_envs)
         self.dtype: Any = env.single_action_space.dtype
         self.reset_action = start_action(limits, reset_action, self.dtype)
         self.mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
-        self.chains: list[list[NDArray[Any]]] = [[self.reset_action] for _ in range(env.num_envs)]
+        self.previous = np.tile(self.reset_action, (env.num_envs, 1))
+        """(N, d): what each environment executed last."""
+        self._taken: list[NDArray[Any]] = []
+        """(N, d) of each step since the oldest episode under way began."""
+        self._since = np.zeros(env.num_envs, dtype=np.int64)
+        """Where in ``_taken`` each environment's episode begins."""
         self._over = np.zeros(env.num_envs, dtype=bool)
 
     def reset(
@@ -101,8 +117,8 @@ class AugmentVector(gym.vector.VectorWrapper):
         executed = np.array(actions, dtype=self.dtype)
         observations, rewards, terminated, truncated, info = self.env.step(executed)
         ended = terminated | truncated
-        for k in np.flatnonzero(~self._over):
-            self.chains[k].append(executed[k])
+        self._taken.append(executed)
+        self.previous = executed
         if self.mode == AutoresetMode.NEXT_STEP:
             self._restart(self._over)  # what their episodes ended in is over; this step was their reset
             self._over = ended.copy()
@@ -112,27 +128,48 @@ class AugmentVector(gym.vector.VectorWrapper):
             self._restart(ended)
         return self._augmented(observations), rewards, terminated, truncated, info
 
+    def chain(self, k: Any) -> NDArray[Any]:
+        """(T + 1, d): the reset action and what environment k executed since."""
+        return np.stack([self.reset_action, *(actions[k] for actions in self._taken[self._since[k] :])])
+
     def _ended(self, ended: NDArray[np.bool_], info: dict[str, Any]) -> dict[str, Any]:
         """Entries of info for the environments whose episode ended, in Gymnasium's layout: an array and its mask."""
         uses, finals = (np.full(self.num_envs, None, dtype=object) for _ in range(2))
         for k in np.flatnonzero(ended):
-            uses[k] = rate_use(np.stack(self.chains[k]), self.limits)
+            uses[k] = rate_use(self.chain(k), self.limits)
             if "final_obs" in info:
-                finals[k] = np.concatenate([info["final_obs"][k], self.chains[k][-1]], dtype=self.dtype)
+                finals[k] = augmented(info["final_obs"][k], self.previous[k])
         extra = {"rate_use": uses, "_rate_use": ended}
         return {**extra, "final_obs": finals} if "final_obs" in info else extra
 
     def _restart(self, mask: NDArray[np.bool_]) -> None:
-        for k in np.flatnonzero(mask):
-            self.chains[k] = [self.reset_action]
+        if not mask.any():
+            return
+        self.previous = np.where(mask[:, None], self.reset_action, self.previous)
+        self._since[mask] = len(self._taken)
+        if past := int(self._since.min()):  # nobody's any more
+            del self._taken[:past]
+            self._since -= past
 
-    def _augmented(self, observations: NDArray[Any]) -> NDArray[Any]:
-        prev = np.stack([chain[-1] for chain in self.chains])
-        return np.concatenate([observations, prev], axis=-1, dtype=self.dtype, casting="same_kind")
+    def _augmented(self, observations: Any) -> Any:
+        return augmented(observations, self.previous)
 
 
-def augmented_space(name: str, observation: Any, action: Any, limits: RateLimits) -> Box:
+def augmented(observation: Any, prev: NDArray[Any]) -> Any:
+    """(s, a_prev) of one environment or of several; a_prev keeps its bits."""
+    if isinstance(observation, dict):
+        return {**observation, PREVIOUS: prev}
+    return np.concatenate([observation, prev], axis=-1, dtype=prev.dtype, casting="same_kind")
+
+
+def augmented_space(name: str, observation: Any, action: Any, limits: RateLimits, dicts: bool = False) -> Any:
     """The space of (s, a_prev); refuses spaces the limits do not fit, saying why."""
+    check_action_space(name, action)
+    if dicts and isinstance(observation, Dict):
+        if PREVIOUS in observation.spaces:
+            raise ValueError(f"{name}: observations have a {PREVIOUS!r} already: is it wrapped twice?")
+        _check_fit(name, action, limits)
+        return Dict({**observation.spaces, PREVIOUS: Box(action.low, action.high, dtype=action.dtype)})
     check_spaces(name, observation, action, limits)
     low, high = (np.concatenate([getattr(s, k) for s in (observation, action)]) for k in ("low", "high"))
     return Box(low.astype(action.dtype), high.astype(action.dtype), dtype=action.dtype)
@@ -141,7 +178,9 @@ def augmented_space(name: str, observation: Any, action: Any, limits: RateLimits
 def check_spaces(name: str, observation: Any, action: Any, limits: RateLimits) -> None:
     """Refuse an environment the limits do not fit, saying why."""
     check_action_space(name, action)
-    _check_fit(name, observation, action, limits)
+    _check_fit(name, action, limits)
+    if not isinstance(observation, Box) or len(observation.shape) != 1:
+        raise ValueError(f"{name}: observation space is {observation}, expected a flat Box (wrap it first)")
 
 
 def check_action_space(name: str, action: Any) -> None:
@@ -154,11 +193,9 @@ def check_action_space(name: str, action: Any) -> None:
         raise ValueError(f"{name}: action space {action} is unbounded, expected finite bounds")
 
 
-def _check_fit(name: str, observation: Any, action: Box, limits: RateLimits) -> None:
+def _check_fit(name: str, action: Box, limits: RateLimits) -> None:
     if action.shape[0] != limits.dim:
         raise ValueError(f"{name}: {action.shape[0]} actions, but limits for {limits.dim}: {limits.names}")
-    if not isinstance(observation, Box) or len(observation.shape) != 1:
-        raise ValueError(f"{name}: observation space is {observation}, expected a flat Box (wrap it first)")
     # The space's bounds are float32 images of the model's; an ulp beyond the limits' range is no mismatch.
     slack = 1e-6 * (limits.high - limits.low)
     for i, joint in enumerate(limits.names):

@@ -1,0 +1,145 @@
+"""RateLimit: the rate limit as a Gymnasium wrapper, for whatever trains on Gymnasium environments.
+
+    env = slewrl.RateLimit(gym.make("HalfCheetah-v5"), "tight")                     # the policy acts in latents
+    env = slewrl.RateLimit(gym.make("HalfCheetah-v5"), 0.1, mode="absolute")        # the clip, done exactly
+
+What reaches ``env.step`` inside lies in F_t in exact arithmetic whatever comes in, from the first step of each episode.
+``latent`` makes the layer a part of the environment: nothing is clipped away, so every algorithm's log-probabilities
+are those of what it did. ``absolute`` clips: simple, but an algorithm that stores its own action learns from one that
+was not executed (``info["applied_action"]`` has the one that was).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from slewrl.envs.augment import Augment, AugmentVector, check_action_space
+from slewrl.layers import make_layer
+from slewrl.layers.arrays import ArrayLayer
+from slewrl.layers.base import ActionLayer
+from slewrl.limits import RateLimits
+from slewrl.reading import Values
+
+Mode = Literal["latent", "absolute"]
+
+
+class RateLimit(Augment):
+    """Maps every action into F_t, and shows the policy the previous one.
+
+    Observations gain the previous applied action: as the last d entries of a flat one, as ``previous_action`` in a
+    Dict. ``info["applied_action"]`` is what the environment got, ``info["rate_use"]`` at the end of an episode how
+    the limits were used, violations counted exactly.
+
+    Args:
+        env: with a bounded Box action of d entries.
+        limits: RateLimits in the environment's action units; the name of one of its presets ("tight"); a limits.yaml;
+            or the largest change per step: a number, one per joint, or ``{joint: number}``, with the range of the
+            action space.
+        layer: of mode "latent", by name or as it is.
+        mode: "latent": the action is a latent for the layer. "absolute": it is a command, to be clipped to F_t.
+        bound: of mode "latent". None: the action is w in [-1, 1]^d and stands for the latent u = w / sqrt(1 - w^2)
+            (of DD-SRad, w is the share of the limit to use); a number B: the action is u itself, in [-B, B]^d, for
+            policies that are Gaussian (PPO); inf: u without bounds, where the framework takes that.
+        reset_action: what counts as applied before the first step, (d,); default 0, or the nearest in range.
+    """
+
+    dicts = True
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        limits: RateLimits | str | Path | Values,
+        layer: str | ActionLayer = "ddsrad",
+        mode: Mode = "latent",
+        bound: float | None = None,
+        reset_action: NDArray[Any] | None = None,
+    ) -> None:
+        read = limits_of(env.spec.id if env.spec else "", limits, env.action_space)
+        super().__init__(env, read, reset_action)
+        # Made again from what the user wrote (gym.make of a spec, Ray, ...).
+        said = {"limits": limits, "layer": layer, "mode": mode, "bound": bound, "reset_action": reset_action}
+        self._saved_kwargs = said
+        self.mode = mode
+        self.map = ActionMap(read, layer, mode, bound, env.action_space)
+        self.action_space = self.map.space
+
+    def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Apply what the layer makes of the action."""
+        applied = self.map(action, self.chain[-1])
+        observation, reward, terminated, truncated, info = self._execute(applied)
+        return observation, reward, terminated, truncated, {**info, "applied_action": applied}
+
+
+class RateLimitVector(AugmentVector):
+    """The twin of ``RateLimit`` for vector environments, in every ``AutoresetMode``; its arguments are the same."""
+
+    dicts = True
+
+    def __init__(
+        self,
+        env: gym.vector.VectorEnv[Any, Any, Any],
+        limits: RateLimits | str | Path | Values,
+        layer: str | ActionLayer = "ddsrad",
+        mode: Mode = "latent",
+        bound: float | None = None,
+        reset_action: NDArray[Any] | None = None,
+    ) -> None:
+        read = limits_of(env.spec.id if env.spec else "", limits, env.single_action_space)
+        super().__init__(env, read, reset_action)
+        self.map = ActionMap(read, layer, mode, bound, env.single_action_space)
+        self.single_action_space = self.map.space
+        self.action_space = batch_space(self.map.space, env.num_envs)
+
+    def step(self, actions: NDArray[Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Apply what the layer makes of each action; one handed over with the reset of NEXT_STEP counts for nothing."""
+        applied = self.map(actions, self.previous)
+        observations, rewards, terminated, truncated, info = super().step(applied)
+        return observations, rewards, terminated, truncated, {**info, "applied_action": applied}
+
+
+class ActionMap:
+    """From a policy's action to the applied one; ``space`` is the policy's."""
+
+    def __init__(
+        self, limits: RateLimits, layer: str | ActionLayer, mode: Mode, bound: float | None, space: Any
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise ValueError(f"mode is {mode!r}, expected one of {', '.join(get_args(Mode))}")
+        if bound is not None and not bound > 0:
+            raise ValueError(f"bound is {bound}, expected a positive number (inf for none), or None for w in [-1, 1]")
+        made = make_layer(layer) if isinstance(layer, str) else layer
+        if not made.hard:
+            raise ValueError(f"layer {layer!r} limits nothing: leave the wrapper out, or take one of docs/layers.md")
+        self.arrays = ArrayLayer(made, limits, space.dtype)
+        self.dtype: Any = space.dtype
+        self.space = space
+        self._apply: Callable[..., NDArray[Any]] = self.arrays.clip
+        if mode == "latent":
+            self._apply = self.arrays.execute_bounded if bound is None else self.arrays.execute
+            reach = self.dtype.type(1.0 if bound is None else bound)
+            self.space = spaces.Box(-reach, reach, (limits.dim,), self.dtype)
+
+    def __call__(self, action: NDArray[Any], prev: NDArray[Any]) -> NDArray[Any]:
+        """(..., d), in F_t."""
+        given = np.asarray(action, self.dtype)
+        if given.shape != prev.shape:
+            raise ValueError(f"action has shape {given.shape}, expected {prev.shape}")
+        return self._apply(given, prev)
+
+
+def limits_of(task: str, given: RateLimits | str | Path | Values, space: Any) -> RateLimits:
+    """Limits as a user may write them; see ``RateLimit``."""
+    if isinstance(given, RateLimits):
+        return given
+    if isinstance(given, str | Path):
+        if str(given).endswith((".yaml", ".yml")):
+            return RateLimits.from_yaml(given)
+        return RateLimits.preset(task, str(given))
+    check_action_space(task or "the environment", space)
+    return RateLimits(given, space.low, space.high)

@@ -1,0 +1,352 @@
+"""Stable-Baselines3 under rate limits: its own SAC and TD3, with a policy that acts through a layer.
+
+    from slewrl.integrations.sb3 import SAC          # instead of: from stable_baselines3 import SAC
+    env = slewrl.RateLimit(gym.make("HalfCheetah-v5"), "tight", mode="absolute")
+    SAC("MlpPolicy", env, policy_kwargs={"layer": "ddsrad"}).learn(60_000)
+
+Everything else is as Stable-Baselines3 has it. Its stock code would leave the limits, or learn from actions that were
+not executed, at five places, each handled here: warm-up (drawn in F_t), action noise and TD3's target smoothing (on the
+latent, before the layer), the rescaling of actions in float32 (there is none on the way to the environment), and
+VecNormalize (the one below leaves the previous action alone). The critics judge what was executed, as shares of the
+action range; log-probabilities are the layer's. PPO and other algorithms take ``RateLimit(env, limits, bound=4.0)``.
+"""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import stable_baselines3 as sb3
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.save_util import load_from_zip_file
+from stable_baselines3.common.torch_layers import create_mlp
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import VecNormalize as StockVecNormalize
+from stable_baselines3.sac import policies as sac
+from stable_baselines3.td3 import policies as td3
+from torch import Tensor, nn
+
+from slewrl.augmented import previous_action
+from slewrl.box import FeasibleBox
+from slewrl.envs.augment import PREVIOUS
+from slewrl.layers import make_layer
+from slewrl.layers.base import ActionLayer, Decision
+from slewrl.limits import RateLimits
+
+WRAP = 'slewrl.RateLimit(env, limits, mode="absolute")'
+
+# ---------------------------------------------------------------------- actors
+
+
+class _Limited(nn.Module):
+    """What both actors share: the box of an observation, and actions as shares of the range."""
+
+    limits: RateLimits
+    layer: ActionLayer
+
+    def _box(self, obs: Any) -> FeasibleBox:
+        prev = obs[PREVIOUS] if isinstance(obs, dict) else previous_action(obs, self.limits.dim)
+        return self.limits.box(prev.float(), check=False)
+
+    def _shares(self, action: Tensor) -> Tensor:
+        """An action (..., d) in [-1, 1]^d of its range, for critics."""
+        _, _, low, high = self.limits.rounded(torch.float32, action.device).working
+        return (2 * action - (low + high)) / (high - low)
+
+    def _charged(self, action: Tensor, penalty: Tensor) -> Tensor:
+        """The action, for which the actor pays lambda times the penalty (Eq. actor_loss), as the mean over rows."""
+        weight = self.layer.penalty_weight / len(penalty)
+        if not weight or not torch.is_grad_enabled():
+            return action
+        charged: Tensor = _Charge.apply(action, penalty, weight)  # type: ignore[no-untyped-call]
+        return charged
+
+    def random(self, obs: Any) -> Decision:
+        """For warm-up: uniform over what the layer may execute."""
+        action = self.layer.random(self._box(obs))
+        return Decision(action, action)
+
+
+class _Charge(torch.autograd.Function):
+    """The action forward; backward also the gradient of weight * sum(penalty), whatever the loss makes of the action.
+
+    Stable-Baselines3's losses have no place for a penalty, and this needs none.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, action: Tensor, penalty: Tensor, weight: float) -> Tensor:
+        ctx.weight = weight
+        ctx.like = penalty
+        return action.view_as(action)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        return grad, torch.full_like(ctx.like, ctx.weight), None
+
+
+class SACActor(sac.Actor, _Limited):
+    """SAC's actor, whose Gaussian is that of the layer's latent."""
+
+    def decide(self, obs: Any, explore: bool, noise: Tensor | float = 0.0) -> Decision:
+        """What to execute, and what critics see of it; ``noise`` (N, d) is added to the latent's mean."""
+        mean, log_std, _ = self.get_action_dist_params(obs)
+        mean = mean + noise
+        if not explore:
+            return self.layer.decide(mean, self._box(obs))
+        return self.layer.draw(mean, log_std.exp(), torch.randn_like(mean), self._box(obs))
+
+    def forward(self, obs: Any, deterministic: bool = False) -> Tensor:
+        """The action, in the environment's units."""
+        return self.decide(obs, not deterministic).executed
+
+    def action_log_prob(self, obs: Any) -> tuple[Tensor, Tensor]:
+        """A draw as critics see it (N, d), and its log-probability (N,) in the layer's units."""
+        mean, log_std, _ = self.get_action_dist_params(obs)
+        action, log_prob = self.layer.sample(mean, log_std.exp(), torch.randn_like(mean), self._box(obs))
+        return self._charged(self._shares(action.judged), action.penalty), log_prob
+
+    def latent_module(self) -> nn.Module:
+        """From a flat observation (N, n) to the mean latent (N, d)."""
+        return nn.Sequential(*self.latent_pi, self.mu)
+
+
+class TD3Actor(td3.Actor, _Limited):
+    """TD3's actor, whose output is the layer's latent; no tanh bounds it."""
+
+    smoothing: tuple[float, float] = (0.0, 0.0)
+    """Standard deviation and largest size of the noise on the latent; of the target actor while learning."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        joints = self.action_space.shape[0]  # type: ignore[index]
+        self.mu = nn.Sequential(*create_mlp(self.features_dim, joints, self.net_arch, self.activation_fn))
+
+    def decide(self, obs: Any, explore: bool, noise: Tensor | float = 0.0) -> Decision:
+        """What to execute, and what critics see of it; ``noise`` (N, d) is added to the latent."""
+        return self.layer.decide(self._latent(obs) + noise, self._box(obs))
+
+    def forward(self, obs: Any) -> Tensor:
+        """The action as critics see it, (N, d)."""
+        latent = self._latent(obs)
+        spread, most = self.smoothing
+        if spread:
+            latent = latent + (spread * torch.randn_like(latent)).clamp(-most, most)
+        action = self.layer(latent, self._box(obs))
+        return self._charged(self._shares(action.judged), action.penalty)
+
+    def _latent(self, obs: Any) -> Tensor:
+        latent: Tensor = self.mu(self.extract_features(obs, self.features_extractor))
+        return latent
+
+    def latent_module(self) -> nn.Module:
+        """From a flat observation (N, n) to the latent (N, d)."""
+        return nn.Sequential(*self.mu)
+
+
+# ---------------------------------------------------------------------- policies
+
+
+class _LimitedPolicy(BasePolicy):
+    """What makes a policy of Stable-Baselines3's one under limits; its actions are in the environment's units.
+
+    Args:
+        limits: of the joints; the algorithm takes them from the environment.
+        layer: by name or as it is.
+        args, kwargs: Stable-Baselines3's own.
+    """
+
+    Actor: type[SACActor] | type[TD3Actor]
+    actor: Any
+    actor_kwargs: dict[str, Any]
+    limits: RateLimits
+    layer: ActionLayer
+
+    def __init__(self, *args: Any, limits: RateLimits, layer: str | ActionLayer = "ddsrad", **kwargs: Any) -> None:
+        if kwargs.get("use_sde"):
+            raise ValueError("use_sde is True, but its noise has no density under a layer: leave it out")
+        self.limits, self.layer = limits, make_layer(layer) if isinstance(layer, str) else layer
+        super().__init__(*args, **kwargs)
+
+    def make_actor(self, features_extractor: Any = None) -> Any:
+        """The actor, with limits and layer."""
+        kwargs = self._update_features_extractor(self.actor_kwargs, features_extractor)
+        actor = self.Actor(**kwargs)
+        actor.limits, actor.layer = self.limits, self.layer
+        return actor.to(self.device)
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        said = super()._get_constructor_parameters()
+        return {**said, "limits": self.limits, "layer": self.layer}
+
+    def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
+        return self.actor.decide(observation, not deterministic).executed
+
+    def unscale_action(self, scaled_action: NDArray[Any]) -> NDArray[Any]:
+        """As they are: ``_predict`` gives them in the environment's units, and a rescaling would round."""
+        return scaled_action
+
+    def scale_action(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Refused: only stock algorithms ask for it, to add noise to an action or to draw one outside the limits."""
+        raise TypeError(
+            "this policy is for slewrl.integrations.sb3.SAC and TD3: stock Stable-Baselines3 adds action noise after "
+            "the policy, outside the limits, and draws warm-up actions there"
+        )
+
+
+class SACPolicy(_LimitedPolicy, sac.SACPolicy):
+    """SAC's, under limits."""
+
+    Actor = SACActor
+
+
+class TD3Policy(_LimitedPolicy, td3.TD3Policy):
+    """TD3's, under limits."""
+
+    Actor = TD3Actor
+
+
+# ---------------------------------------------------------------------- algorithms
+
+
+class _LimitedAlgorithm(OffPolicyAlgorithm):
+    """Warm-up, exploration and set-up under limits; see the module."""
+
+    normalized: bool
+    """Whether the policy saw normalised observations."""
+    task: str
+    """Gymnasium's name of the environment, or that of its class."""
+
+    def _setup_model(self) -> None:
+        if self.env is not None:
+            self.policy_kwargs = {**self.policy_kwargs, "limits": self._env_limits(self.env)}
+        if "limits" not in self.policy_kwargs:
+            raise ValueError(f"there are no limits: pass an environment {WRAP}")
+        super()._setup_model()
+
+    def set_env(self, env: Any, force_reset: bool = True) -> None:
+        """Go on in another environment, of the same limits."""
+        super().set_env(env, force_reset)
+        self._env_limits(self.env)
+
+    def _env_limits(self, env: Any) -> RateLimits:
+        """The limits of an environment; refuses what the policy would not see or keep."""
+        limits, modes = (_attribute(env, name) for name in ("limits", "mode"))
+        if modes != "absolute":
+            raise ValueError(
+                f"the environment is a RateLimit of mode {modes!r}, but here the policy has the layer: {WRAP}"
+            )
+        known = self.policy_kwargs.get("limits", limits)
+        if known != limits:
+            raise ValueError(f"the environment has the limits {limits}, but the policy was made for {known}")
+        _check_normalised(self._vec_normalize_env)
+        self.task = _attribute(env, "name")
+        self.normalized = self._vec_normalize_env is not None and self._vec_normalize_env.norm_obs
+        return limits
+
+    def _sample_action(
+        self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """What to execute (N, d), and what critics see of it; ``action_noise`` is noise on the latent."""
+        policy: Any = self.policy
+        policy.set_training_mode(False)
+        obs, _ = policy.obs_to_tensor(self._last_obs)
+        with torch.no_grad():
+            if self.num_timesteps < learning_starts:
+                decision = policy.actor.random(obs)
+            else:
+                noise = 0.0 if action_noise is None else torch.as_tensor(action_noise(), dtype=torch.float32)
+                decision = policy.actor.decide(obs, True, noise)
+            seen = policy.actor._shares(decision.judged)
+        return decision.executed.cpu().numpy(), seen.cpu().numpy()
+
+
+class SAC(_LimitedAlgorithm, sb3.SAC):
+    """Stable-Baselines3's SAC under rate limits; see the module."""
+
+    policy_aliases: ClassVar[Any] = {"MlpPolicy": SACPolicy, "MultiInputPolicy": SACPolicy}
+
+    def _setup_model(self) -> None:
+        chosen = self.target_entropy
+        super()._setup_model()
+        if chosen == "auto":  # -1 per joint, in the layer's units
+            policy: Any = self.policy
+            self.target_entropy = policy.layer.target_entropy(policy.limits)
+
+
+class TD3(_LimitedAlgorithm, sb3.TD3):
+    """Stable-Baselines3's TD3 under rate limits; ``action_noise`` and ``target_policy_noise`` are on the latent."""
+
+    policy_aliases: ClassVar[Any] = {"MlpPolicy": TD3Policy, "MultiInputPolicy": TD3Policy}
+
+    def train(self, gradient_steps: int, batch_size: int = 100) -> None:
+        """As Stable-Baselines3 does, but for the target's noise: it would add that to the action."""
+        spread = self.target_policy_noise
+        target: Any = self.actor_target
+        target.smoothing = (spread, self.target_noise_clip)
+        self.target_policy_noise = 0.0
+        try:
+            super().train(gradient_steps, batch_size)
+        finally:
+            self.target_policy_noise = spread
+
+
+# ---------------------------------------------------------------------- normalisation
+
+
+class VecNormalize(StockVecNormalize):
+    """Stable-Baselines3's VecNormalize, which leaves the previous action of a RateLimit alone, to the bit."""
+
+    def __init__(self, venv: VecEnv, *args: Any, **kwargs: Any) -> None:
+        if isinstance(venv.observation_space, spaces.Dict) and kwargs.get("norm_obs_keys") is None:
+            kwargs["norm_obs_keys"] = [key for key in venv.observation_space if key != PREVIOUS]
+        super().__init__(venv, *args, **kwargs)
+        self.joints = _attribute(venv, "limits").dim
+
+    def normalize_obs(self, obs: Any) -> Any:
+        """Normalised, but for the previous action."""
+        return self._with_previous(super().normalize_obs(obs), obs)
+
+    def unnormalize_obs(self, obs: Any) -> Any:
+        """The other way."""
+        return self._with_previous(super().unnormalize_obs(obs), obs)
+
+    def _with_previous(self, changed: Any, obs: Any) -> Any:
+        if not isinstance(obs, dict):
+            previous_action(changed, self.joints)[...] = previous_action(obs, self.joints)
+        return changed
+
+
+def _check_normalised(env: StockVecNormalize | None) -> None:
+    """Refuse a normaliser that would change the previous action."""
+    if env is None or isinstance(env, VecNormalize) or not env.norm_obs:
+        return
+    keys = getattr(env, "norm_obs_keys", None)
+    if keys is None or PREVIOUS in keys:
+        raise ValueError(
+            "VecNormalize would normalise the previous action, which the layer needs as it was applied: use "
+            "slewrl.integrations.sb3.VecNormalize (or, with Dict observations, norm_obs_keys without "
+            f"{PREVIOUS!r}), or norm_obs=False"
+        )
+
+
+def _attribute(env: VecEnv, name: str) -> Any:
+    """Of the RateLimit each environment is wrapped in."""
+    try:
+        return env.get_attr(name)[0]
+    except AttributeError:
+        raise ValueError(f"the environment has no rate limits: wrap it, {WRAP}") from None
+
+
+# ---------------------------------------------------------------------- deployment
+
+
+def load(path: Path) -> SAC | TD3:
+    """A model that ``save`` wrote, whichever of the two it is."""
+    data, _, _ = load_from_zip_file(path, device="cpu")
+    kind = (data or {}).get("policy_class")
+    for algorithm, policy in ((SAC, SACPolicy), (TD3, TD3Policy)):
+        if kind is policy:
+            return algorithm.load(path, device="cpu")
+    raise ValueError(f"{path} holds a {kind}, expected a model of slewrl.integrations.sb3.SAC or TD3")

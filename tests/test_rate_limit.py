@@ -1,0 +1,230 @@
+"""slewrl.RateLimit: what reaches env.step is in F_t whatever comes in, and the wrapper fits Gymnasium's ways."""
+
+import copy
+from fractions import Fraction
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+import slewrl
+from slewrl import LAYERS, RateLimit, RateLimits, RateLimitVector, make_layer
+from slewrl.layers.arrays import JOINT_BY_JOINT, ArrayLayer
+
+TASK = "HalfCheetah-v5"
+HARD = [name for name in LAYERS if name != "none"]
+NASTY = np.float32([np.inf, -np.inf, np.nan, 1e30, -1e30, 0.0])
+
+
+class Recorder(gym.Wrapper):
+    """Keeps what reaches ``env.step``, one list an episode."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.episodes = []
+
+    def reset(self, **options):
+        self.episodes.append([])
+        return self.env.reset(**options)
+
+    def step(self, action):
+        self.episodes[-1].append(np.array(action))
+        return self.env.step(action)
+
+
+def broken(episodes, limits, start):
+    """Joint steps outside F_t, by rational numbers and nothing of ours."""
+    count = 0
+    for episode in episodes:
+        prev = [Fraction(float(x)) for x in start]
+        for action in episode:
+            now = [Fraction(float(x)) for x in action]
+            for i, (a, b) in enumerate(zip(now, prev, strict=True)):
+                inside = Fraction(limits.low[i]) <= a <= Fraction(limits.high[i])
+                count += not (inside and -Fraction(limits.down[i]) <= a - b <= Fraction(limits.up[i]))
+            prev = now
+    return count
+
+
+@pytest.mark.parametrize("options", [{}, {"bound": 4.0}, {"bound": np.inf}, {"mode": "absolute"}])
+def test_nothing_gets_past_the_wrapper(options):
+    inner = Recorder(gym.make(TASK, max_episode_steps=60))
+    env = RateLimit(inner, "tight", **options)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        env.reset(seed=0)
+        for t in range(60):
+            action = rng.choice(NASTY, 6) if t % 3 else (3 * rng.standard_normal(6)).astype(np.float32)
+            info = env.step(action)[-1]
+            assert np.array_equal(info["applied_action"], inner.episodes[-1][-1])
+        assert info["rate_use"].violations == 0 and info["rate_use"].steps == 60
+    assert broken(inner.episodes, env.limits, env.reset_action) == 0
+    assert np.ptp(np.concatenate(inner.episodes), axis=0).min() > 0.5  # it did move
+
+
+def test_the_same_with_the_clip_people_write_breaks_the_limit():
+    """The contrast, so that the count above could have been other than 0."""
+    limits, prev, rng = RateLimits.preset(TASK, "tight"), np.zeros(6, np.float32), np.random.default_rng(0)
+    delta, episode = limits.delta.astype(np.float32), []
+    for _ in range(300):
+        prev = np.clip(np.clip(3 * rng.standard_normal(6).astype(np.float32), prev - delta, prev + delta), -1, 1)
+        episode.append(prev)
+    assert broken([episode], limits, np.zeros(6)) > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", HARD)
+def test_array_layers_are_the_layers(name, dtype):
+    limits = RateLimits(up=[0.3, 0.1, 0.7], down=[0.2, 0.4, 0.7], low=[-1, -0.5, 0], high=[1, 0.25, 3])
+    rng = np.random.default_rng(1)
+    latent = rng.standard_cauchy((2000, 3)).astype(dtype)
+    prev = limits.clamp(torch.from_numpy(rng.uniform(-2, 4, (2000, 3)).astype(dtype))).numpy()
+    layer = make_layer(name)
+    arrays = ArrayLayer(layer, limits, dtype)
+    box = limits.box(torch.from_numpy(prev))
+    # The torch layers may differ in the last places: theirs is another order of the same operations.
+    tolerance = 1e-12 if dtype is np.float64 else 2e-6
+    expected = layer.execute(torch.from_numpy(latent), box).numpy()
+    assert np.allclose(arrays.execute(latent, prev), expected, atol=tolerance)
+    w = latent / np.sqrt(1 + latent**2)
+    assert np.allclose(arrays.execute_bounded(w, prev), expected, atol=3e-3)  # w near 1 has lost u's digits
+    for given in (latent, 1e30 * latent, np.full_like(latent, np.nan), np.full_like(latent, -np.inf)):
+        for executed in (arrays.execute(given, prev), arrays.execute_bounded(given, prev), arrays.clip(given, prev)):
+            assert executed.dtype == dtype and not limits.outside(executed, prev).any()
+    assert np.array_equal(arrays.execute(np.full_like(latent, np.nan), prev), prev)
+    assert np.array_equal(arrays.clip(np.full_like(latent, np.nan), prev), prev)
+
+
+def test_joint_by_joint_layers_never_call_torch(monkeypatch):
+    limits = RateLimits([0.1, 0.2], low=-1, high=1)
+    monkeypatch.setattr(ArrayLayer, "_by_torch", lambda *_: pytest.fail("went through torch"))
+    for layer in JOINT_BY_JOINT:
+        ArrayLayer(layer(), limits, np.float32).execute(np.ones(2, np.float32), np.zeros(2, np.float32))
+
+
+def test_values_by_hand():
+    env = RateLimit(gym.make("Pendulum-v1"), {"motor": 0.5})
+    assert env.limits.names == ("motor",) and env.limits.high.tolist() == [2.0]
+    env.reset(seed=0)
+    applied = [float(env.step(np.float32([w]))[-1]["applied_action"][0]) for w in (1.0, 0.5, -1.0, 0.0, -0.2)]
+    assert applied == pytest.approx([0.5, 0.75, 0.25, 0.25, 0.15], abs=1e-6)
+    env = RateLimit(gym.make("Pendulum-v1"), 0.5, mode="absolute")
+    env.reset(seed=0)
+    applied = [float(env.step(np.float32([a]))[-1]["applied_action"][0]) for a in (2.0, 0.6, -2.0)]
+    assert applied == pytest.approx([0.5, 0.6, 0.1], abs=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"bound": 4.0}, {"mode": "absolute"}])
+@pytest.mark.filterwarnings("ignore:.*A Box observation space m.*:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version.*:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*we recommend using a symmetric and normalized space.*:UserWarning")
+def test_the_checkers_pass(options):
+    env = RateLimit(gym.make(TASK), "tight", **options)
+    check_env(env, skip_render_check=True)
+    sb3 = pytest.importorskip("stable_baselines3.common.env_checker")
+    sb3.check_env(env, warn=False)
+
+
+def test_limits_in_every_form(tmp_path):
+    expected = RateLimits([0.25] * 6, low=-1, high=1)
+    expected.to_yaml(tmp_path / "limits.yaml")
+    names = {f"joint{i}": 0.25 for i in range(6)}
+    for given in (expected, 0.25, [0.25] * 6, np.full(6, 0.25), names, str(tmp_path / "limits.yaml")):
+        limits = RateLimit(gym.make(TASK), given).limits
+        assert limits.delta.tolist() == [0.25] * 6 and limits.low.tolist() == [-1] * 6
+    assert RateLimit(gym.make(TASK), "tight").limits == RateLimits.preset(TASK, "tight")
+
+
+def test_it_is_made_again_from_its_spec():
+    """gym.make(spec), as Ray and subprocesses do it, and additional_wrappers, as a config file would have it."""
+    env = RateLimit(gym.make(TASK), "tight", layer="interval_srad")
+    again = gym.make(env.spec)
+    assert isinstance(again, RateLimit) and again.limits == env.limits and again.map.arrays.layer == env.map.arrays.layer
+    spec = copy.deepcopy(gym.spec(TASK))
+    spec.additional_wrappers = (RateLimit.wrapper_spec(limits="tight"),)
+    assert isinstance(gym.make(spec), RateLimit)
+    module, _, name = "slewrl.RateLimit".rpartition(".")  # how RL-Zoo reads env_wrapper: slewrl.RateLimit
+    assert getattr(__import__(module), name) is RateLimit and slewrl.RateLimit is RateLimit
+
+
+class Eyes(gym.ObservationWrapper):
+    """A Dict observation."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.observation_space = gym.spaces.Dict({"state": env.observation_space})
+
+    def observation(self, observation):
+        return {"state": observation}
+
+
+def test_a_dict_observation_gets_an_entry():
+    env = RateLimit(Eyes(gym.make("Pendulum-v1")), 0.5)
+    observation, _ = env.reset(seed=0)
+    assert observation["previous_action"].tolist() == [0.0]
+    observation, *_, info = env.step(np.float32([1.0]))
+    assert observation["previous_action"] is info["applied_action"] and env.observation_space.contains(observation)
+    with pytest.raises(ValueError, match="have a 'previous_action' already: is it wrapped twice"):
+        RateLimit(env, 0.5, mode="absolute")
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_the_vector_twin_does_what_single_wrappers_do(mode):
+    makers = [lambda n=n: gym.make("Pendulum-v1", max_episode_steps=n) for n in (3, 5)]
+    env = RateLimitVector(SyncVectorEnv(makers, autoreset_mode=mode), 0.5)
+    singles = [RateLimit(make(), 0.5) for make in makers]
+    observations, _ = env.reset(seed=[10, 11])
+    expected = [single.reset(seed=10 + k)[0] for k, single in enumerate(singles)]
+    over, rng, ends = [False, False], np.random.default_rng(0), 0
+    for _ in range(20):
+        assert np.array_equal(observations, np.stack(expected))
+        actions = rng.uniform(-2, 2, (2, 1)).astype(np.float32)
+        observations, _, _, truncated, info = env.step(actions)
+        for k, single in enumerate(singles):
+            if over[k]:
+                expected[k], over[k] = single.reset()[0], False
+                continue
+            expected[k], _, _, ended, alone = single.step(actions[k])
+            assert ended == truncated[k] and np.array_equal(info["applied_action"][k], alone["applied_action"])
+            if ended:
+                ends += 1
+                assert info["rate_use"][k].violations == 0
+                if mode == AutoresetMode.SAME_STEP:
+                    assert np.array_equal(info["final_obs"][k], expected[k])
+                    expected[k] = single.reset()[0]
+                over[k] = mode == AutoresetMode.NEXT_STEP
+    assert ends >= 8
+
+
+@pytest.mark.parametrize(
+    ("task", "limits", "options", "message"),
+    [
+        ("CartPole-v1", 0.1, {}, r"CartPole-v1: action space is Discrete\(2\), expected a flat Box"),
+        (TASK, [0.1] * 5, {}, "5"),
+        (TASK, RateLimits([0.1] * 5, low=-1, high=1), {}, "6 actions, but limits for 5"),
+        (TASK, 0.0, {}, "expected|positive"),
+        (TASK, float("nan"), {}, "nan"),
+        (TASK, 0.1, {"mode": "relative"}, "mode is 'relative', expected one of latent, absolute"),
+        (TASK, 0.1, {"bound": -1.0}, "bound is -1.0, expected a positive number"),
+        (TASK, 0.1, {"layer": "none"}, "layer 'none' limits nothing: leave the wrapper out"),
+    ],
+)
+def test_bad_input_is_refused(task, limits, options, message):
+    with pytest.raises(ValueError, match=message):
+        RateLimit(gym.make(task), limits, **options)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(KeyError, match="HalfCheetah-v5 has no preset 'tigth'; it has: "):
+        RateLimit(gym.make(TASK), "tigth")
+    env = gym.make(TASK)
+    env.action_space = gym.spaces.Box(-np.inf, np.inf, (6,), np.float32)
+    with pytest.raises(ValueError, match="is unbounded, expected finite bounds"):
+        RateLimit(env, 0.1)
+    env = RateLimit(gym.make(TASK), 0.1)
+    env.reset()
+    with pytest.raises(ValueError, match=r"action has shape \(5,\), expected \(6,\)"):
+        env.step(np.zeros(5))

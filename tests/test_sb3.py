@@ -1,0 +1,201 @@
+"""Stable-Baselines3 itself, under limits: what reaches env.step, what critics see, gradients, saving, refusals."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("stable_baselines3", reason='needs Stable-Baselines3: pip install "slewrl[sb3]"')
+
+import stable_baselines3
+from stable_baselines3.common.callbacks import CheckpointCallback, EvalCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.noise import NormalActionNoise
+from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.vec_env import VecNormalize as StockVecNormalize
+from test_rate_limit import Recorder, broken
+
+from slewrl import RateLimit, RateLimits, make_layer
+from slewrl.augmented import previous_action
+from slewrl.integrations.sb3 import SAC, TD3, SACPolicy, VecNormalize, load
+
+TASK = "HalfCheetah-v5"
+LIMITS = RateLimits.preset(TASK, "tight")
+NET = [16, 16]
+NOISE = NormalActionNoise(np.zeros(6), np.full(6, 5.0))
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*not wrapped with a ``Monitor``.*:UserWarning")
+
+
+def make(inner=None, mode="absolute", **options):
+    return RateLimit(inner or gym.make(TASK, max_episode_steps=40), LIMITS, mode=mode, **options)
+
+
+def model(kind=SAC, env=None, layer="ddsrad", **options):
+    options = {"learning_starts": 60, "batch_size": 16, "seed": 0, "buffer_size": 2000, **options}
+    return kind("MlpPolicy", env or make(), policy_kwargs={"net_arch": NET, "layer": layer}, **options)
+
+
+@pytest.mark.parametrize("layer", ["ddsrad", "post"])
+@pytest.mark.parametrize(("kind", "noise"), [(SAC, None), (SAC, NOISE), (TD3, NOISE)])
+def test_nothing_outside_the_limits_reaches_the_environment(kind, noise, layer, tmp_path):
+    """Warm-up, exploration with noise, updates, resets, evaluation, loading and going on; judged by rationals."""
+    inner = Recorder(gym.make(TASK, max_episode_steps=40))
+    agent = model(kind, make(inner), layer, action_noise=noise).learn(130)
+    agent.save(tmp_path / "model")
+    agent = kind.load(tmp_path / "model", env=agent.env)
+    agent.learn(60, reset_num_timesteps=False)
+    evaluate_policy(agent, agent.env, 1)
+    assert sum(map(len, inner.episodes)) >= 230 and len(inner.episodes) >= 6
+    assert broken(inner.episodes, LIMITS, np.zeros(6)) == 0
+
+
+@pytest.mark.parametrize("stock", [stable_baselines3.SAC, stable_baselines3.TD3])
+def test_stock_code_and_the_clip_by_hand_do_not(stock):
+    """The contrast: the same runs without slewrl, each action clipped to prev +- delta in float32."""
+
+    class Clip(gym.Wrapper):
+        def reset(self, **options):
+            self.prev = np.zeros(6, np.float32)
+            return self.env.reset(**options)
+
+        def step(self, action):
+            delta = LIMITS.delta.astype(np.float32)
+            self.prev = np.clip(action, self.prev - delta, self.prev + delta)
+            return self.env.step(self.prev)
+
+    inner = Recorder(gym.make(TASK, max_episode_steps=40))
+    stock("MlpPolicy", Clip(inner), learning_starts=60, batch_size=16, seed=0, policy_kwargs={"net_arch": NET}).learn(150)
+    assert broken(inner.episodes, LIMITS, np.zeros(6)) > 0
+
+
+@pytest.mark.parametrize("algorithm", ["PPO", "SAC", "TD3"])
+def test_stock_algorithms_take_the_latent_wrapper(algorithm):
+    inner = Recorder(gym.make(TASK, max_episode_steps=40))
+    env = make(inner, "latent", bound=4.0 if algorithm == "PPO" else None)
+    options = {"n_steps": 64, "batch_size": 32} if algorithm == "PPO" else {"learning_starts": 60, "batch_size": 16}
+    getattr(stable_baselines3, algorithm)("MlpPolicy", env, seed=0, policy_kwargs={"net_arch": NET}, **options).learn(128)
+    assert sum(map(len, inner.episodes)) >= 128 and broken(inner.episodes, LIMITS, np.zeros(6)) == 0
+
+
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_the_replay_holds_what_was_executed(kind):
+    """As shares of the range, with observations whose last entries are the action before."""
+    inner = Recorder(gym.make("Pendulum-v1"))
+    agent = kind("MlpPolicy", RateLimit(inner, 0.5, mode="absolute"), learning_starts=50, policy_kwargs={"net_arch": NET}, seed=0)
+    agent.learn(120)
+    taken, replay = np.concatenate(inner.episodes)[:120], agent.replay_buffer
+    assert np.allclose(replay.actions[:120, 0], taken / 2, atol=1e-6)
+    assert np.array_equal(previous_action(replay.next_observations[:120, 0], 1), taken)
+
+
+def test_log_probabilities_and_gradients_are_the_papers():
+    """Of alpha log pi - Q + lambda |u|^2, written out; Stable-Baselines3's own loss has no place for lambda."""
+    agent = model(layer=make_layer("ddsrad", penalty_weight=0.3))
+    actor, obs = agent.actor, torch.randn(32, 23)
+    obs[:, -6:] = obs[:, -6:].clamp(-0.9, 0.9)
+    mean, log_std, _ = actor.get_action_dist_params(obs)
+    torch.manual_seed(1)
+    noise = torch.randn_like(mean)
+    action, log_prob = actor.layer.sample(mean, log_std.exp(), noise, LIMITS.box(obs[:, -6:]))
+    q = torch.cat(agent.critic(obs, action.judged), 1).min(1).values
+    expected = torch.autograd.grad((0.2 * log_prob - q + 0.3 * action.penalty).mean(), list(actor.parameters()))
+    torch.manual_seed(1)
+    actions_pi, theirs = actor.action_log_prob(obs)
+    assert torch.allclose(theirs, log_prob) and torch.equal(actions_pi, action.judged)  # the range is [-1, 1]
+    q = torch.cat(agent.critic(obs, actions_pi), 1).min(1).values
+    found = torch.autograd.grad((0.2 * theirs - q).mean(), list(actor.parameters()))
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found, expected, strict=True))
+    assert agent.target_entropy == -6
+
+
+def test_the_smoothed_target_of_td3_is_in_the_box():
+    agent = model(TD3)
+    obs, bound = torch.randn(500, 23), torch.tensor(LIMITS.delta, dtype=torch.float32)
+    obs[:, -6:] = obs[:, -6:].clamp(-0.9, 0.9)
+    steady = agent.actor_target(obs)
+    agent.actor_target.smoothing = (2.0, 5.0)
+    smoothed = agent.actor_target(obs).detach()
+    assert not torch.equal(smoothed, steady)
+    assert ((smoothed - obs[:, -6:]).abs() <= bound + 1e-6).all() and (smoothed.abs() <= 1).all()
+    agent.learn(120)  # training sets it, and gives target_policy_noise back
+    assert agent.actor_target.smoothing == (0.2, 0.5) and agent.target_policy_noise == 0.2
+
+
+def test_vecnormalize_leaves_the_previous_action_alone(tmp_path):
+    inner = Recorder(gym.make(TASK, max_episode_steps=40))
+    venv = VecNormalize(DummyVecEnv([lambda: Monitor(make(inner))]))
+    agent = model(env=venv).learn(100)
+    obs = venv.reset()
+    for _ in range(20):
+        obs, *_ = venv.step(agent.predict(obs)[0])
+        assert np.array_equal(previous_action(obs[0], 6), inner.episodes[-1][-1])
+        assert np.array_equal(previous_action(venv.unnormalize_obs(obs)[0], 6), inner.episodes[-1][-1])
+    assert not np.allclose(obs[0, :17], venv.get_original_obs()[0, :17])
+    assert broken(inner.episodes, LIMITS, np.zeros(6)) == 0
+    venv.save(tmp_path / "stats.pkl")
+    assert VecNormalize.load(tmp_path / "stats.pkl", venv.venv).joints == 6
+
+
+def test_callbacks_and_many_environments(tmp_path):
+    wrapper = {"limits": LIMITS, "mode": "absolute"}
+    venv, test = (make_vec_env(TASK, n, wrapper_class=RateLimit, wrapper_kwargs=wrapper) for n in (3, 1))
+    callbacks = [
+        EvalCallback(test, n_eval_episodes=1, eval_freq=60, log_path=str(tmp_path), verbose=0),
+        CheckpointCallback(60, str(tmp_path)),
+    ]
+    test.env_method("reset")
+    model(env=venv).learn(360, callback=callbacks)
+    assert (tmp_path / "evaluations.npz").exists() and len(list(tmp_path.glob("*.zip"))) == 2
+
+
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_a_saved_model_is_the_same_and_makes_a_bundle(kind, tmp_path):
+    pytest.importorskip("onnxruntime")
+    from slewrl.deploy.controller import Controller
+    from slewrl.deploy.check import check
+    from slewrl.deploy.export import export_bundle
+
+    agent = model(kind).learn(150)
+    agent.save(tmp_path / "model.zip")
+    again = load(tmp_path / "model.zip")
+    assert type(again) is kind and again.policy.limits == LIMITS
+    export_bundle(tmp_path / "model.zip", tmp_path / "policy.bundle")
+    controller = Controller(tmp_path / "policy.bundle")
+    env = make()
+    obs, _ = env.reset(seed=3)
+    controller.start(np.zeros(6))
+    for _ in range(30):
+        action, _ = agent.predict(obs, deterministic=True)
+        assert np.array_equal(action, again.predict(obs, deterministic=True)[0])
+        assert np.allclose(controller.step(obs[:17]), action, atol=1e-5)
+        obs, *_ = env.step(action)
+    assert check(tmp_path / "policy.bundle", 1000, 0, lambda line: None)["passed"]
+
+
+def test_what_would_break_the_promise_is_refused():
+    with pytest.raises(ValueError, match="the environment has no rate limits: wrap it, slewrl.RateLimit"):
+        model(env=gym.make(TASK))
+    with pytest.raises(ValueError, match="of mode 'latent', but here the policy has the layer"):
+        model(env=make(mode="latent"))
+    with pytest.raises(ValueError, match="VecNormalize would normalise the previous action"):
+        model(env=StockVecNormalize(DummyVecEnv([make])))
+    with pytest.raises(ValueError, match="use_sde is True, but its noise has no density"):
+        model(use_sde=True)
+    stock = stable_baselines3.SAC(SACPolicy, make(), policy_kwargs={"net_arch": NET, "limits": LIMITS}, action_noise=NOISE)
+    with pytest.raises(TypeError, match="adds action noise after the policy, outside the limits"):
+        stock.learn(10)
+    wide = RateLimit(gym.make(TASK), "wide", mode="absolute")
+    with pytest.raises(ValueError, match="but the policy was made for"):
+        model().set_env(wide)
+
+
+def test_a_model_trained_on_normalised_observations_is_not_exported_without(tmp_path):
+    pytest.importorskip("onnxruntime")
+    from slewrl.deploy.export import export_bundle
+
+    model(env=VecNormalize(DummyVecEnv([make]))).save(tmp_path / "model.zip")
+    with pytest.raises(Exception, match="VecNormalize normalised, which are no part of the file"):
+        export_bundle(tmp_path / "model.zip", tmp_path / "policy.bundle")
