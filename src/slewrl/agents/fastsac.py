@@ -79,6 +79,8 @@ class FastSACConfig:
     """Updates of the critics per update of the actor."""
     symmetry: bool = True
     """Whether to learn from every transition's mirror image, too, where the task has one: twice the rows."""
+    sees_all: bool = False
+    """Whether the actor sees what no sensor gives, too (the base's velocity): then the robot needs an estimator."""
     normalize: bool = True
     """Whether to normalise observations, all but the previous action."""
     amp: str = "off"
@@ -196,7 +198,7 @@ class FastSAC:
     ) -> None:
         self.config, self.limits, self.layer, self.joints = config, limits, layer, limits.dim
         self.device = usable_device(config.device)
-        self.privileged = 0 if layout is None else layout.privileged
+        self.privileged = 0 if layout is None or config.sees_all else layout.privileged
         self.mirror = None if layout is None or not config.symmetry else self._mirror(layout.mirror)
         n, d, generator = observation_size, self.joints, torch.Generator().manual_seed(seed)
         self.actor = Actor(n - self.privileged, d, config, generator).to(self.device)

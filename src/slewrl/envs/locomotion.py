@@ -27,8 +27,6 @@ from slewrl.robots.spec import RobotSpec
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
-FULL_LENGTH = 750.0
-"""L* of the reward's curriculum, control steps; holosoma's."""
 STANDS_BELOW = 0.1
 """A command shorter than this (m/s and rad/s) is one to stand; ours."""
 GAIT = (0.8, 1.2)
@@ -273,7 +271,8 @@ class Locomotion:
     @property
     def curriculum(self) -> float:
         """c_f = min(mean length / L*, 1) (App. reward)."""
-        return min(self.mean_length / FULL_LENGTH, 1.0) if self.training else 1.0
+        full = self.options.lenient
+        return min(self.mean_length / full, 1.0) if self.training and full else 1.0
 
     # ------------------------------------------------------------------ episodes
 

@@ -33,6 +33,9 @@ class Options:
     """Share of commands to stand still."""
     resample: float = 10.0
     """Seconds until another command."""
+    lenient: float = 750.0
+    """L*: while training, penalties grow until episodes last this many control steps (c_f); 0: full from the start.
+    holosoma's."""
     noise: float = 1.0
     """Observation noise, as a multiple of the task's."""
     friction: tuple[float, float] = (1.0, 1.0)
@@ -53,7 +56,7 @@ class Options:
                 raise ValueError(f"task.{name} is {pair!r}, expected (least, most)")
             if name in ("friction", "mass") and pair[0] <= 0:
                 raise ValueError(f"task.{name} is {pair!r}, expected factors > 0")
-        for name in ("seconds", "resample", "noise", "push", "standing"):
+        for name in ("seconds", "resample", "lenient", "noise", "push", "standing"):
             value = getattr(self, name)
             least = 0.02 if name in ("seconds", "resample") else 0.0
             most = {"standing": 1.0, "seconds": 3_600.0}.get(name, 1e6)
