@@ -142,7 +142,9 @@ def test_it_is_made_again_from_its_spec():
     """gym.make(spec), as Ray and subprocesses do it, and additional_wrappers, as a config file would have it."""
     env = RateLimit(gym.make(TASK), "tight", layer="interval_srad")
     again = gym.make(env.spec)
-    assert isinstance(again, RateLimit) and again.limits == env.limits and again.map.arrays.layer == env.map.arrays.layer
+    assert (
+        isinstance(again, RateLimit) and again.limits == env.limits and again.map.arrays.layer == env.map.arrays.layer
+    )
     spec = copy.deepcopy(gym.spec(TASK))
     spec.additional_wrappers = (RateLimit.wrapper_spec(limits="tight"),)
     assert isinstance(gym.make(spec), RateLimit)

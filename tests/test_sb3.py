@@ -67,7 +67,9 @@ def test_stock_code_and_the_clip_by_hand_do_not(stock):
             return self.env.step(self.prev)
 
     inner = Recorder(gym.make(TASK, max_episode_steps=40))
-    stock("MlpPolicy", Clip(inner), learning_starts=60, batch_size=16, seed=0, policy_kwargs={"net_arch": NET}).learn(150)
+    stock("MlpPolicy", Clip(inner), learning_starts=60, batch_size=16, seed=0, policy_kwargs={"net_arch": NET}).learn(
+        150
+    )
     assert broken(inner.episodes, LIMITS, np.zeros(6)) > 0
 
 
@@ -76,7 +78,9 @@ def test_stock_algorithms_take_the_latent_wrapper(algorithm):
     inner = Recorder(gym.make(TASK, max_episode_steps=40))
     env = make(inner, "latent", bound=4.0 if algorithm == "PPO" else None)
     options = {"n_steps": 64, "batch_size": 32} if algorithm == "PPO" else {"learning_starts": 60, "batch_size": 16}
-    getattr(stable_baselines3, algorithm)("MlpPolicy", env, seed=0, policy_kwargs={"net_arch": NET}, **options).learn(128)
+    getattr(stable_baselines3, algorithm)("MlpPolicy", env, seed=0, policy_kwargs={"net_arch": NET}, **options).learn(
+        128
+    )
     assert sum(map(len, inner.episodes)) >= 128 and broken(inner.episodes, LIMITS, np.zeros(6)) == 0
 
 
@@ -84,7 +88,9 @@ def test_stock_algorithms_take_the_latent_wrapper(algorithm):
 def test_the_replay_holds_what_was_executed(kind):
     """As shares of the range, with observations whose last entries are the action before."""
     inner = Recorder(gym.make("Pendulum-v1"))
-    agent = kind("MlpPolicy", RateLimit(inner, 0.5, mode="absolute"), learning_starts=50, policy_kwargs={"net_arch": NET}, seed=0)
+    agent = kind(
+        "MlpPolicy", RateLimit(inner, 0.5, mode="absolute"), learning_starts=50, policy_kwargs={"net_arch": NET}, seed=0
+    )
     agent.learn(120)
     taken, replay = np.concatenate(inner.episodes)[:120], agent.replay_buffer
     assert np.allclose(replay.actions[:120, 0], taken / 2, atol=1e-6)
@@ -154,8 +160,8 @@ def test_callbacks_and_many_environments(tmp_path):
 @pytest.mark.parametrize("kind", [SAC, TD3])
 def test_a_saved_model_is_the_same_and_makes_a_bundle(kind, tmp_path):
     pytest.importorskip("onnxruntime")
-    from slewrl.deploy.controller import Controller
     from slewrl.deploy.check import check
+    from slewrl.deploy.controller import Controller
     from slewrl.deploy.export import export_bundle
 
     agent = model(kind).learn(150)
@@ -184,7 +190,9 @@ def test_what_would_break_the_promise_is_refused():
         model(env=StockVecNormalize(DummyVecEnv([make])))
     with pytest.raises(ValueError, match="use_sde is True, but its noise has no density"):
         model(use_sde=True)
-    stock = stable_baselines3.SAC(SACPolicy, make(), policy_kwargs={"net_arch": NET, "limits": LIMITS}, action_noise=NOISE)
+    stock = stable_baselines3.SAC(
+        SACPolicy, make(), policy_kwargs={"net_arch": NET, "limits": LIMITS}, action_noise=NOISE
+    )
     with pytest.raises(TypeError, match="adds action noise after the policy, outside the limits"):
         stock.learn(10)
     wide = RateLimit(gym.make(TASK), "wide", mode="absolute")
