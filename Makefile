@@ -12,7 +12,7 @@ help:
 	@echo "make demo       train, evaluate and audit two policies side by side; a page about them (five minutes)"
 	@echo "make test       the fast tests, what CI runs"
 	@echo "make test-slow  the long ones: 1e8 adversarial cases, torch.compile, a hundred kills"
-	@echo "make test-mjlab the adapter in real mjlab on a CPU (an environment of its own, 2 GB; minutes)"
+	@echo "make test-mjlab the adapter, the action term and PPO in real mjlab on a CPU (an environment of its own, 2 GB; minutes)"
 	@echo "make lint       ruff and mypy"
 	@echo "make figures    every published table, figure and page from results/, without training"
 	@echo "make bench      the guarantee, the cost of every layer, and training beside SB3 and SBX, as tables"
@@ -45,7 +45,7 @@ test-slow: setup
 	@touch $@
 
 test-mjlab: .venv-mjlab/.installed
-	.venv-mjlab/bin/python -m pytest tests/test_mjlab.py
+	.venv-mjlab/bin/python -m pytest tests/test_mjlab.py tests/test_action_term.py tests/test_rsl_rl.py
 
 lint: setup
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ targets half way, and its clock is part of what is seen: so a last observation t
 import enum
 import re
 import sys
+from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 
 import gymnasium as gym
@@ -20,21 +21,6 @@ JOINTS = ["torso", *reversed(H1), "left_elbow"]  # not in the order of any limit
 ENDS = {0: (3, "terminated"), 1: (5, "truncated")}
 """World -> after how many steps its episodes end, and how; the others' last 100 steps."""
 VELOCITY, COMMAND = (0.5, 0.25), (1.0, 0.25)
-
-
-class ActionTermConfig:
-    def __init__(self, **options):
-        self.asset_name, self.joint_names, self.preserve_order = "robot", [".*"], False
-        self.scale, self.offset, self.use_default_offset, self.clip = 0.5, 0.0, True, None
-        vars(self).update(options)
-
-
-class JointPositionActionCfg(ActionTermConfig):
-    pass
-
-
-class JointVelocityActionCfg(ActionTermConfig):
-    pass
 
 
 class DatasetExportMode(enum.IntEnum):
@@ -62,6 +48,58 @@ class Proxy:
         self.torch = tensor
 
 
+class JointPositionAction:
+    """An action term as 2.3 has it, names with an underscore included."""
+
+    def __init__(self, cfg, env):
+        self.cfg, self._asset = cfg, env.scene[cfg.asset_name]
+        self._joint_ids, self._joint_names = self._asset.find_joints(cfg.joint_names, preserve_order=cfg.preserve_order)
+        self._raw_actions = torch.zeros(env.num_envs, self.action_dim)
+        self._processed_actions = torch.zeros_like(self._raw_actions)
+        self._offset = self._asset.default[:, self._joint_ids] if cfg.use_default_offset else cfg.offset
+        self.extra = cfg.extra
+        """What a task of somebody's own might add."""
+
+    action_dim = property(lambda self: len(self._joint_ids))
+    raw_actions = property(lambda self: self._raw_actions)
+    processed_actions = property(lambda self: self._processed_actions)
+
+    def process_actions(self, actions):
+        self._raw_actions[:] = actions
+        self._processed_actions = self._raw_actions * self.cfg.scale + self._offset + self.extra
+        if self.cfg.clip is not None:
+            self._processed_actions = self._processed_actions.clamp(*self.cfg.clip)
+
+    def apply_actions(self):
+        self._asset.set_joint_position_target(self.processed_actions, joint_ids=self._joint_ids)
+
+    def reset(self, env_ids=None):
+        self._raw_actions[env_ids] = 0.0
+
+
+@dataclass
+class ActionTermConfig:
+    asset_name: str = "robot"
+    joint_names: list = field(default_factory=lambda: [".*"])
+    preserve_order: bool = False
+    scale: float = 0.5
+    offset: float = 0.0
+    use_default_offset: bool = True
+    clip: tuple | None = None
+    extra: float = 0.0
+    class_type: type = JointPositionAction
+
+
+@dataclass
+class JointPositionActionCfg(ActionTermConfig):
+    pass
+
+
+@dataclass
+class JointVelocityActionCfg(ActionTermConfig):
+    pass
+
+
 class Config:
     def __init__(self, variant, **action):
         self.seed, self.scene, self.device = None, SimpleNamespace(num_envs=1), "cpu"
@@ -79,30 +117,19 @@ class Robot:
         default = torch.linspace(-0.2, 0.3, len(JOINTS)).repeat(count, 1)
         self.joint_pos, self.target = default.clone(), torch.zeros_like(default)
         velocity = torch.tensor([*VELOCITY, 0.0]).repeat(count, 1)
-        self.data = SimpleNamespace(default_joint_pos=wrap(default), root_lin_vel_b=wrap(velocity))
-        self.default = default
+        ranges = torch.tensor([-2.0, 2.0]).expand(count, len(JOINTS), 2)
+        self.data = SimpleNamespace(
+            default_joint_pos=wrap(default), root_lin_vel_b=wrap(velocity), joint_pos_limits=wrap(ranges)
+        )
+        self.default, self.joint_names = default, JOINTS
 
     def find_joints(self, keys, preserve_order=False):
         assert not preserve_order
         found = [i for i, name in enumerate(JOINTS) if any(re.fullmatch(key, name) for key in keys)]
         return found, [JOINTS[i] for i in found]
 
-
-class JointAction:
-    def __init__(self, cfg, robot):
-        self.cfg, self.robot = cfg, robot
-        self.ids, _ = robot.find_joints(cfg.joint_names, preserve_order=cfg.preserve_order)
-        self.raw_actions = torch.zeros(len(robot.target), len(self.ids))
-        self.processed_actions = torch.zeros_like(self.raw_actions)
-        self.offset = robot.default[:, self.ids] if cfg.use_default_offset else cfg.offset
-        self.extra = getattr(cfg, "extra", 0.0)
-        """What a task of somebody's own might add."""
-
-    def process(self, actions):
-        self.raw_actions[:] = actions
-        self.processed_actions = self.raw_actions * self.cfg.scale + self.offset + self.extra
-        if self.cfg.clip is not None:
-            self.processed_actions = self.processed_actions.clamp(*self.cfg.clip)
+    def set_joint_position_target(self, target, joint_ids):
+        self.target[:, joint_ids] = target
 
 
 class FakeEnv(gym.Env):
@@ -113,13 +140,16 @@ class FakeEnv(gym.Env):
         self.final = getattr(cfg, "compute_final_obs", None)
         self.robot = Robot(self.num_envs, Proxy if self.final is not None else lambda tensor: tensor)
         self.scene = {"robot": self.robot}
-        self.term = JointAction(cfg.actions.joint_pos, self.robot)
-        self.action_manager = SimpleNamespace(get_term={"joint_pos": self.term}.get, process_action=self.term.process)
+        action = cfg.actions.joint_pos
+        self.term = action.class_type(action, self)
+        self.action_manager = SimpleNamespace(
+            get_term={"joint_pos": self.term}.get, process_action=self.term.process_actions, active_terms=["joint_pos"]
+        )
         command = torch.tensor([*COMMAND, 0.0]).repeat(self.num_envs, 1)
         asked = SimpleNamespace(vel_command_b=command, command=command)
         self.command_manager = SimpleNamespace(active_terms=["base_velocity"], get_term={"base_velocity": asked}.get)
         names = ["joint_pos", "actions", "clock", "noise"]
-        widths = [(len(JOINTS),), (len(self.term.ids),), (1,), (1,)]
+        widths = [(len(JOINTS),), (self.term.action_dim,), (1,), (1,)]
         self.observation_manager = SimpleNamespace(
             active_terms={"policy": names},
             group_obs_term_dim={"policy": widths},
@@ -147,8 +177,8 @@ class FakeEnv(gym.Env):
         return self.obs_buf, self.extras
 
     def step(self, action):
-        self.term.process(action)
-        self.robot.target[:, self.term.ids] = self.term.processed_actions
+        self.term.process_actions(action)
+        self.term.apply_actions()
         self.targets.append(self.robot.target.clone())
         self.robot.joint_pos = (self.robot.joint_pos + self.robot.target) / 2
         self.clock += 1
@@ -172,7 +202,7 @@ class FakeEnv(gym.Env):
 
     def _reset_idx(self, ids):
         self.robot.joint_pos[ids] = self.robot.default[ids]
-        self.term.raw_actions[ids] = 0.0
+        self.term.reset(ids)
         self.clock[ids] = 0.0
 
 
@@ -185,11 +215,16 @@ def install(monkeypatch, config):
         "isaaclab.app": {"AppLauncher": lambda **options: launched.append(options)},
         "isaaclab.envs": {},
         "isaaclab.envs.mdp": {"JointPositionActionCfg": JointPositionActionCfg},
+        "isaaclab.envs.mdp.actions": {
+            "JointPositionAction": JointPositionAction,
+            "JointPositionActionCfg": JointPositionActionCfg,
+        },
         "isaaclab.managers": {
             "DatasetExportMode": DatasetExportMode,
             "RecorderTerm": RecorderTerm,
             "RecorderTermCfg": RecorderTermCfg,
         },
+        "isaaclab.utils": {"configclass": dataclass},
         "isaaclab_tasks": {},
         "isaaclab_tasks.utils": {"parse_env_cfg": parse},
     }

@@ -15,7 +15,7 @@ from leg_robot import slewrl, working_in
 from slewrl import LAYERS, RateLimits
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_the_readme_example_prints_what_it_says():

@@ -1,0 +1,187 @@
+"""What makes a simulator's joint position action term a hard guard; mjlab's and IsaacLab's share it.
+
+The limit is the last operation before the simulator, in radians and in its own float32: after the term's scale, offset
+and clip, so that nothing can widen or round it. Terms: `mjlab_action.py`, `isaaclab_action.py`.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slewrl.envs.worlds import check_period
+from slewrl.integrations.simulator import ALIASES, joint_name
+from slewrl.layers import make_layer
+from slewrl.layers.base import ActionLayer
+from slewrl.limits import RateLimits
+from slewrl.reading import Values
+
+PREVIOUS = "previous_action"
+"""The group of observations that holds the previous action, and nothing else."""
+Given = RateLimits | str | Path | Values
+"""Limits as a user may write them: see ``Guard``."""
+
+
+class CommandChain:
+    """The last commands of N robots, each within F_t of the one before.
+
+    Args:
+        limits: of d joints.
+        start: what counts as commanded before the first step, (N, d).
+        layer: what makes a command of a latent; default: what comes in is a command, to be clipped to F_t.
+    """
+
+    def __init__(self, limits: RateLimits, start: Tensor, layer: ActionLayer | None = None) -> None:
+        self.limits, self.layer = limits, layer
+        # One buffer, written in place: rsl_rl steps in inference mode, and a tensor made there cannot be reset outside.
+        self.last = start.clone()
+        """(N, d), in the dtype of ``start``."""
+        self.nans = torch.zeros((), dtype=torch.long, device=start.device)
+        """How many joint commands were NaN, and held."""
+        limits.rounded(start.dtype, start.device)  # made here, not in inference mode
+
+    def move(self, wanted: Tensor) -> Tensor:
+        """The next commands (N, d), which become ``last``; NaN holds its joint. No host synchronisation."""
+        box = self.limits.box(self.last, check=False)
+        self.nans += wanted.isnan().sum()
+        moved = box.clamp(wanted) if self.layer is None else self.layer.execute(wanted, box)
+        return self.last.copy_(moved)
+
+    def restart(self, start: Tensor, robots: Any = None) -> None:
+        """Begin anew from ``start`` (N, d), for all robots or those of an index."""
+        robots = slice(None) if robots is None else robots
+        self.last[robots] = start[robots]
+
+
+class Guard:
+    """The limits of one action term, found by joint name, and its commands.
+
+    Args:
+        cfg: the term's configuration, with
+            ``limits``: RateLimits in rad per control step; "TASK:PRESET" such as "G1:paper"; a limits.yaml; or the
+            largest change per step, a number or ``{joint: number}``, with the simulator's joint ranges;
+            ``layer``: None to clip joint positions, or the name of a layer: then actions are latents;
+            ``hold_others``: keep joints without limits at the default pose, as no actions of the policy.
+        robot: the simulator's articulation.
+        driven: names of the joints the term drives, in the order of its actions.
+        period: control period, s.
+
+    Raises:
+        ValueError: limits for a joint the robot has not, or none for one it has; a period or a scale that cannot be.
+    """
+
+    def __init__(self, cfg: Any, robot: Any, driven: Sequence[str], period: float) -> None:
+        self.layer = _layer(cfg)
+        limits = _read(cfg.limits, robot, driven, period)
+        check_period("the action term", limits, period)
+        self.limits, self.joints = _of_joints(limits, robot.joint_names, driven)
+        others = [name for name in driven if name not in self.joints]
+        if others and not cfg.hold_others:
+            raise ValueError(
+                f"there are no limits for {', '.join(others)}: give them some, leave them out of the term, or set "
+                "hold_others=True to keep them at the default pose"
+            )
+        self.robot = robot
+        self.ids, self.held = (self._where(names) for names in (self.joints, others))
+        self.commands = CommandChain(self.limits, self.start(), self.layer)
+
+    @property
+    def patterns(self) -> list[str]:
+        """The limited joints' names as regular expressions, which is how both simulators look for joints."""
+        return [re.escape(name) for name in self.joints]
+
+    def start(self, bias: Tensor | float = 0.0) -> Tensor:
+        """What counts as commanded before an episode's first step, (N, d): the default pose, less a bias, in range."""
+        return self.limits.clamp(self._pose()[:, self.ids] - bias)
+
+    def move(self, raw: Tensor, processed: Tensor) -> Tensor:
+        """Commands (N, d) of a policy's actions as they came, or as the simulator's own term scaled them."""
+        return self.commands.move(processed if self.layer is None else raw)
+
+    def hold(self) -> None:
+        """Give the held joints their default pose."""
+        if len(self.held):
+            self.robot.set_joint_position_target(self._pose()[:, self.held], joint_ids=self.held)
+
+    def _where(self, names: Sequence[str]) -> Tensor:
+        ids = [self.robot.joint_names.index(name) for name in names]
+        return torch.tensor(ids, dtype=torch.long, device=self._pose().device)
+
+    def _pose(self) -> Tensor:
+        return as_tensor(self.robot.data.default_joint_pos)
+
+
+def find_guard(env: Any) -> Guard:
+    """The guard of a simulated environment's one limited action term."""
+    manager = env.action_manager
+    terms = [manager.get_term(name) for name in manager.active_terms]
+    guards = [term.guard for term in terms if isinstance(getattr(term, "guard", None), Guard)]
+    if len(guards) != 1:
+        raise ValueError(
+            f"{len(guards)} of the action terms {', '.join(manager.active_terms)} have rate limits, expected one: make "
+            "it a RateLimitedJointPositionActionCfg"
+        )
+    return guards[0]
+
+
+def previous_action(env: Any) -> Tensor:
+    """An observation term of either simulator: the last commands (N, d), rad; the start pose after a reset.
+
+    Not ``last_action``, which is what the policy said, and 0 after a reset.
+    """
+    return find_guard(env).commands.last.clone()
+
+
+def as_tensor(value: Any) -> Tensor:
+    """A simulator's data; IsaacLab 3.0 has the tensor under this name."""
+    tensor: Tensor = getattr(value, "torch", value)
+    return tensor
+
+
+def _layer(cfg: Any) -> ActionLayer | None:
+    if cfg.layer is None:
+        return None
+    layer = make_layer(cfg.layer)
+    if not layer.hard:
+        raise ValueError(f"layer {cfg.layer!r} limits nothing: take another of docs/layers.md")
+    said = {"scale": (cfg.scale, 1.0), "offset": (cfg.offset, 0.0), "clip": (cfg.clip, None)}
+    for key, (value, neutral) in said.items():
+        if value != neutral:
+            raise ValueError(
+                f"{key} is {value}, but with layer={cfg.layer!r} actions are latents and the layer's result is the "
+                f"target in radians: leave {key} out, or set layer=None to clip scaled joint positions"
+            )
+    return layer
+
+
+def _read(given: Given, robot: Any, driven: Sequence[str], period: float) -> RateLimits:
+    if isinstance(given, RateLimits):
+        return given
+    if isinstance(given, str | Path):
+        if str(given).endswith((".yaml", ".yml")):
+            return RateLimits.from_yaml(given)
+        task, colon, name = str(given).partition(":")
+        if not colon:
+            raise ValueError(f"limits are {given!r}, expected TASK:PRESET such as 'G1:paper', or a limits.yaml")
+        return RateLimits.preset(task, name)
+    if given is None:
+        raise ValueError("limits are missing: a limits.yaml, TASK:PRESET such as 'G1:paper', RateLimits, or a number")
+    ids = [robot.joint_names.index(name) for name in driven]
+    low, high = as_tensor(robot.data.joint_pos_limits)[0, ids].cpu().double().numpy().T
+    return RateLimits(given, low, high, names=[joint_name(name) for name in driven], dt=period, units="rad")
+
+
+def _of_joints(limits: RateLimits, robot: Sequence[str], driven: Sequence[str]) -> tuple[RateLimits, list[str]]:
+    """The limits of the driven joints that have any, in the order of actions, and those joints."""
+    known = {joint_name(name) for name in robot}
+    spelled = {name if name in known else ALIASES.get(name, name): name for name in limits.names}
+    for name in spelled:
+        if name not in known:
+            raise ValueError(f"the limits name a joint {name!r} that the robot has not; it has: {', '.join(robot)}")
+    limited = [name for name in driven if joint_name(name) in spelled]
+    if not limited:
+        raise ValueError(f"the limits name none of the term's joints: {', '.join(driven)}")
+    return limits.select(spelled[joint_name(name)] for name in limited), limited

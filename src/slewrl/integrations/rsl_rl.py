@@ -1,0 +1,259 @@
+"""rsl_rl's PPO (5.x) under hard rate limits, by names in its configuration.
+
+    "algorithm": {"class_name": "slewrl.integrations.rsl_rl:RateLimitedPPO", ...},
+    "actor": {"class_name": "slewrl.integrations.rsl_rl:RateLimitedActor", ...},
+    "critic": {"class_name": "slewrl.integrations.rsl_rl:RateLimitedCritic", ...},
+    "obs_groups": {"actor": ["policy", "previous_action"], "critic": ["policy", "previous_action"]},
+
+What PPO calls its action is the latent u of the layer; the environment's side makes the command layer(u, F_t) of it:
+``RateLimitedVecEnv`` around any environment, or the action term of `mjlab_action.py` or `isaaclab_action.py`. Given
+the previous command, the layer is one fixed map, whose Jacobian is the same in both halves of PPO's ratio and cancels.
+So the stored actions, log-probabilities and KL divergences are right as they are: those of the latent Gaussian. To
+emit commands instead, the log-probability would have to invert the layer, which at the edge of F_t no float allows.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from slewrl.errors import UserFacingError
+from slewrl.integrations.action_term import PREVIOUS, CommandChain, find_guard
+from slewrl.layers import make_layer
+from slewrl.layers.base import ActionLayer
+from slewrl.limits import RateLimits
+
+try:
+    from rsl_rl.algorithms import PPO
+    from rsl_rl.env import VecEnv
+    from rsl_rl.models import MLPModel
+    from rsl_rl.modules import EmpiricalNormalization
+    from rsl_rl.utils import resolve_callable
+except ImportError as error:
+    raise UserFacingError(f"rsl_rl cannot be imported ({error}): pip install 'slewrl[rsl_rl]'") from error
+
+HERE = "slewrl.integrations.rsl_rl"
+
+
+class NormalizeObservation(nn.Module):
+    """rsl_rl's empirical normalisation of all entries but the last d: the previous action stays as it is.
+
+    Its statistics would move the previous action under the policy's feet as limits come to bind.
+    """
+
+    def __init__(self, size: int, joints: int) -> None:
+        super().__init__()
+        self.joints = joints
+        self.seen = EmpiricalNormalization(size - joints)
+
+    def forward(self, observation: Tensor) -> Tensor:
+        """(..., n), of which the last d are unchanged."""
+        return torch.cat([self.seen(observation[..., : -self.joints]), observation[..., -self.joints :]], -1)
+
+    @torch.jit.unused
+    def update(self, observation: Tensor) -> None:
+        """Learn from a batch (N, n)."""
+        self.seen.update(observation[..., : -self.joints])
+
+
+class Augmented(MLPModel):  # type: ignore[misc]
+    """An ``MLPModel`` whose input ends with the previous action, not normalised.
+
+    Its group has to be one of the observation set: the limit makes the problem depend on it.
+    """
+
+    def __init__(
+        self, obs: Any, obs_groups: dict[str, Any], obs_set: str, output_dim: int, *args: Any, **options: Any
+    ) -> None:
+        groups = list(obs_groups[obs_set])
+        if PREVIOUS not in groups:
+            raise ValueError(f"obs_groups[{obs_set!r}] is {groups}, expected {PREVIOUS!r} among them")
+        ordered = [*(group for group in groups if group != PREVIOUS), PREVIOUS]
+        super().__init__(obs, {**obs_groups, obs_set: ordered}, obs_set, output_dim, *args, **options)
+        self.joints: int = obs[PREVIOUS].shape[-1]
+        if self.obs_normalization:
+            self.obs_normalizer = NormalizeObservation(self.obs_dim, self.joints)
+
+
+class RateLimitedCritic(Augmented):
+    """The critic: a function of the observation and the previous action."""
+
+
+class RateLimitedActor(Augmented):
+    """The actor: a Gaussian of latents, given the observation and the previous action.
+
+    What is exported has the layer in it, and the signature of slewrl's bundles: (observation, previous_action) to
+    action, the command in the limits' units. ``RateLimitedPPO`` tells it the limits.
+    """
+
+    def __init__(
+        self, obs: Any, obs_groups: dict[str, Any], obs_set: str, output_dim: int, *args: Any, **options: Any
+    ) -> None:
+        super().__init__(obs, obs_groups, obs_set, output_dim, *args, **options)
+        if self.joints != output_dim:
+            raise ValueError(
+                f"{PREVIOUS!r} has {self.joints} entries but there are {output_dim} actions: every action needs a limit"
+            )
+        self.limited: tuple[RateLimits, ActionLayer] | None = None
+
+    def as_onnx(self, verbose: bool) -> nn.Module:
+        """Network and layer, for export."""
+        if self.limited is None:
+            raise UserFacingError(
+                f"the actor does not know its limits, and would export latents: name '{HERE}:RateLimitedPPO' as the "
+                "algorithm, or set actor.limited = (limits, layer)"
+            )
+        limits, layer = self.limited
+        return _exportable(super().as_onnx(verbose), layer, limits)
+
+    def as_jit(self) -> nn.Module:
+        """The same as TorchScript, by tracing; any number of rows."""
+        module: Any = self.as_onnx(verbose=False).cpu().eval()
+        traced: nn.Module = torch.jit.trace(module, module.get_dummy_inputs())  # type: ignore[no-untyped-call]
+        return traced
+
+
+class RateLimitedPPO(PPO):  # type: ignore[misc]
+    """rsl_rl's PPO as it is, refusing configurations in which the limit or its learning would not be what it says."""
+
+    @staticmethod
+    def construct_algorithm(obs: Any, env: Any, cfg: dict[str, Any], device: str) -> PPO:
+        """What the runner calls."""
+        limits, layer = limits_of(env)
+        if PREVIOUS not in obs.keys():  # noqa: SIM118  (a TensorDict iterates over its rows)
+            raise ValueError(
+                f"the environment shows no observations {PREVIOUS!r}, only {list(obs.keys())}: give it a group of that "
+                "name with nothing but slewrl's previous_action in it"
+            )
+        _check_prev(obs[PREVIOUS], limits)
+        if not issubclass(resolve_callable(cfg["actor"]["class_name"]), RateLimitedActor):
+            raise ValueError(
+                f"the actor is {cfg['actor']['class_name']!r}, expected '{HERE}:RateLimitedActor': another one "
+                f"normalises {PREVIOUS!r} and exports latents"
+            )
+        if not issubclass(resolve_callable(cfg["critic"]["class_name"]), RateLimitedCritic):
+            raise ValueError(
+                f"the critic is {cfg['critic']['class_name']!r}, expected '{HERE}:RateLimitedCritic': another one "
+                f"normalises {PREVIOUS!r}, or does not see it"
+            )
+        made = PPO.construct_algorithm(obs, env, cfg, device)
+        made.get_policy().limited = limits, layer
+        return made
+
+
+class RateLimitedVecEnv(VecEnv):  # type: ignore[misc]
+    """Any rsl_rl environment whose actions are commands, with actions that are latents; commands lie in F_t, exactly.
+
+    Observations gain the group "previous_action": the command last handed to ``env.step``, or the reset action.
+
+    Args:
+        env: a VecEnv; what it makes of a command has to be the command itself.
+        limits: of its actions, in their order and units.
+        layer: by name.
+        reset_action: what counts as commanded before an episode's first step, (d,); default 0, or the nearest in range.
+    """
+
+    def __init__(
+        self, env: Any, limits: RateLimits, layer: str | ActionLayer = "ddsrad", reset_action: Any = None
+    ) -> None:
+        if limits.dim != env.num_actions:
+            raise ValueError(
+                f"limits have {limits.dim} joints ({', '.join(limits.names)}), but the environment takes "
+                f"{env.num_actions} actions: expected one limit per action"
+            )
+        self.layer = make_layer(layer) if isinstance(layer, str) else layer
+        if not self.layer.hard:
+            raise ValueError(f"layer {layer!r} limits nothing: take another of docs/layers.md")
+        _check_untouched(env)
+        self.env, self.limits = env, limits
+        start = torch.zeros(limits.dim) if reset_action is None else torch.as_tensor(reset_action).float()
+        self.start = limits.clamp(start.to(env.device)).repeat(env.num_envs, 1)
+        self.commands = CommandChain(limits, self.start, self.layer)
+
+    def __getattr__(self, name: str) -> Any:
+        """The environment's own, such as ``num_envs`` and ``cfg``."""
+        if name == "env":  # not there yet: a copy is being made
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+    @property
+    def episode_length_buf(self) -> Tensor:
+        """(N,): steps of the episodes under way; rsl_rl writes it, too."""
+        lengths: Tensor = self.env.episode_length_buf
+        return lengths
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, value: Tensor) -> None:
+        self.env.episode_length_buf = value
+
+    def get_observations(self) -> Any:
+        """The current observations."""
+        return self._augmented(self.env.get_observations())
+
+    def reset(self) -> tuple[Any, dict[str, Any]]:
+        """Begin new episodes everywhere."""
+        obs, extras = self.env.reset()
+        self.commands.restart(self.start)
+        return self._augmented(obs), extras
+
+    def step(self, actions: Tensor) -> tuple[Any, Tensor, Tensor, dict[str, Any]]:
+        """Hand the environment the commands of these latents (N, d)."""
+        obs, rewards, dones, extras = self.env.step(self.commands.move(actions).clone())
+        self.commands.restart(self.start, dones.bool())
+        return self._augmented(obs), rewards, dones, extras
+
+    def _augmented(self, obs: Any) -> Any:
+        # A copy: PPO keeps this step's observations until after the next.
+        return obs.clone(recurse=False).update({PREVIOUS: self.commands.last.clone()})
+
+
+def limits_of(env: Any) -> tuple[RateLimits, ActionLayer]:
+    """What limits the actions of an rsl_rl environment, and by which layer."""
+    if isinstance(env, RateLimitedVecEnv):
+        return env.limits, env.layer
+    simulated = getattr(env, "unwrapped", env)
+    if not hasattr(simulated, "action_manager"):
+        raise ValueError("nothing limits this environment's actions: wrap it in RateLimitedVecEnv(env, limits)")
+    guard = find_guard(simulated)
+    if guard.layer is None:
+        raise ValueError(
+            "the action term clips joint positions (layer=None): name a layer, such as layer='ddsrad', for "
+            "RateLimitedPPO, or train with rsl_rl's own PPO and keep the clip as a guard"
+        )
+    return guard.limits, guard.layer
+
+
+def _exportable(net: Any, layer: ActionLayer, limits: RateLimits) -> nn.Module:
+    from slewrl.deploy.export import INPUTS, OUTPUTS, DeployedPolicy
+
+    class Exportable(DeployedPolicy):
+        """What rsl_rl's exporter asks of a module."""
+
+        is_recurrent, input_names, output_names = False, INPUTS, OUTPUTS
+
+        def get_dummy_inputs(self) -> tuple[Tensor, Tensor]:
+            return torch.zeros(1, net.input_size - limits.dim), torch.zeros(1, limits.dim)
+
+    return Exportable(net, layer, limits)
+
+
+def _check_prev(prev: Tensor, limits: RateLimits) -> None:
+    try:
+        limits.box(prev)
+    except ValueError as error:
+        raise ValueError(
+            f"observations {PREVIOUS!r} are not the previous action in the limits' units ({error}): leave out what "
+            "scales, normalises, delays or disturbs them"
+        ) from error
+
+
+def _check_untouched(env: Any) -> None:
+    """Refuse what is known to change actions after the limit."""
+    if getattr(env, "clip_actions", None) is not None:
+        raise ValueError(f"clip_actions is {env.clip_actions}: it would change commands after the limit; expected None")
+    if hasattr(getattr(env, "unwrapped", env), "action_manager"):
+        raise ValueError(
+            "the environment has action terms, which scale and shift actions after the limit and round them: limit the "
+            "joint positions themselves, by RateLimitedJointPositionActionCfg of slewrl.integrations.mjlab_action or "
+            "isaaclab_action"
+        )

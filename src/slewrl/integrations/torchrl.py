@@ -1,0 +1,559 @@
+"""TorchRL under rate limits: a distribution that stays inside F_t, and the last line before the environment.
+
+    env = TransformedEnv(GymEnv("HalfCheetah-v5"), Compose(RateLimitTransform(limits), DoubleToFloat()))
+    actor = ProbabilisticActor(
+        module,  # reads "observation" and "previous_action", writes "loc" and "scale"
+        in_keys=["loc", "scale", "previous_action"],
+        distribution_class=RateLimitedNormal,
+        distribution_kwargs={"limits": limits},
+    )
+
+The distribution makes good actions, the transform makes sure: what reaches the base environment lies in F_t of what
+reached it before, exactly, whoever chose it (a random warm-up, an exploration module, a policy with NaN weights).
+Importing this module does not need TorchRL; making a transform does.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.distributions import Distribution
+
+from slewrl import boxmath
+from slewrl.box import HALF_TYPES, FeasibleBox
+from slewrl.errors import UserFacingError
+from slewrl.layers import ActionLayer, make_layer, place, squash
+from slewrl.layers.truncnorm import TruncNorm, truncated_log_density
+from slewrl.limits import RateLimits
+
+PREVIOUS = "previous_action"
+"""The tensordict's key of the action last applied."""
+DTYPE = torch.float32
+"""Of actions and previous actions. A wider environment gets float32 values in its own dtype, so a replay loses none."""
+LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+LimitArrays = tuple[NDArray[np.float32], ...]
+"""down, up, low, high in float32, rounded inward; (d,) each."""
+
+
+class _Absent:
+    """Stands in for TorchRL's classes where it is not installed."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _torchrl("torchrl.envs")
+
+
+def _torchrl(module: str) -> Any:
+    """A module of TorchRL or tensordict."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UserFacingError(f'TorchRL cannot be imported ({error}): pip install "slewrl[torchrl]"') from error
+
+
+def _transform_class() -> Any:
+    try:
+        return _torchrl("torchrl.envs").Transform
+    except UserFacingError:
+        return _Absent
+
+
+_Transform: Any = _transform_class()
+
+
+# ---------------------------------------------------------------------- the policy's distribution
+
+
+class RateLimitedNormal(Distribution):
+    """A Gaussian latent through an action layer: every sample is an action inside F_t, and each row has its own F_t.
+
+    For ``distribution_class`` of ``ProbabilisticActor``. Drawing and scoring in one call (``rsample_and_log_prob``,
+    which TorchRL's losses use) never inverts the layer, nor does ``log_prob`` of the very tensor last drawn.
+
+    Args:
+        loc: mean of the latent, (..., d); NaN holds that joint at its previous action.
+        scale: standard deviation of the latent, > 0, (..., d).
+        previous_action: what the environment was handed last, unnormalised, (..., d).
+        limits: of the d joints.
+        layer: a name, or ``make_layer(name, density=...)``; its density is the unit of every log-probability.
+
+    Raises:
+        ValueError: a parameter without one entry per joint, or a layer whose critic judges what is not executed.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    has_rsample = True
+
+    def __init__(
+        self,
+        loc: Tensor,
+        scale: Tensor,
+        previous_action: Tensor | None,
+        *,
+        limits: RateLimits,
+        layer: str | ActionLayer = "ddsrad",
+    ) -> None:
+        if previous_action is None:
+            raise ValueError(f"there is no {PREVIOUS!r}: put RateLimitTransform(limits) into the environment")
+        for name, value in (("loc", loc), ("scale", scale), (PREVIOUS, previous_action)):
+            if value.ndim == 0 or value.shape[-1] != limits.dim:
+                raise ValueError(f"{name} has shape {tuple(value.shape)}, expected (..., {limits.dim}): {limits.names}")
+        self.limits, self.layer = limits, _usable(layer)
+        shape = _together(loc, scale, previous_action)
+        self.loc, self.scale, self.previous_action = (x.expand(shape) for x in (loc, scale, previous_action))
+        self._drawn: tuple[Tensor, Tensor] | None = None
+        super().__init__(self.loc.shape[:-1], self.loc.shape[-1:], validate_args=False)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Actions (*sample_shape, ..., d), differentiable in loc and scale."""
+        loc, scale, noise, box = self._parts(sample_shape)
+        action = self.layer.draw(loc, scale, noise, box).executed
+        self._drawn = action, loc + scale * noise
+        return action
+
+    def rsample_and_log_prob(self, sample_shape: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
+        """Actions and their log-probabilities (*sample_shape, ...), both differentiable: what SACLoss calls."""
+        action, log_prob = self.layer.sample(*self._parts(sample_shape))
+        return action.executed, log_prob
+
+    def sample_and_log_prob(self, sample_shape: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
+        """Actions without gradient, and log-probabilities with the score's gradient."""
+        action = self.sample(torch.Size(sample_shape))
+        return action, self.log_prob(action)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Of actions (..., d), in the layer's density units, shape (...).
+
+        Of the tensor last drawn: from its latent. Of any other: by inverting the layer, in float64, which the digits
+        of a float32 action bound near the edges of F_t. A joint without room on a side has its u taken as 0.
+
+        Raises:
+            NotImplementedError: the action is another's and the layer ends in a clip, which has no inverse.
+        """
+        shape = _together(value, self.loc)
+        box = self.limits.box(self.previous_action.expand(shape), check=False)
+        if isinstance(self.layer, TruncNorm):
+            return self._truncated_log_prob(value.expand(shape), box)
+        drawn = self._drawn is not None and value is self._drawn[0]
+        latent = self._drawn[1] if self._drawn and drawn else invert(self.layer, value.expand(shape), box)
+        z = (latent - self.loc) / self.scale
+        log_density = -(z.square() / 2 + torch.log(self.scale) + LOG_SQRT_2PI).sum(-1)
+        return log_density - self.layer(latent, box).log_det
+
+    @property
+    def deterministic_sample(self) -> Tensor:
+        """The action of the mean latent, (..., d): what evaluation executes."""
+        action = self.layer.decide(self.loc, self.limits.box(self.previous_action, check=False)).executed
+        self._drawn = action, self.loc
+        return action
+
+    @property
+    def mode(self) -> Tensor:
+        """The action of the latent's mode."""
+        return self.deterministic_sample
+
+    def penalty(self) -> Tensor:
+        """lambda times the layer's penalty of a fresh draw, shape (...): its mean is the last term of Eq. (actor_loss).
+
+        SACLoss has no place for it: ``losses["loss_actor"] + actor.get_dist(batch).penalty().mean()``.
+        """
+        action, _ = self.layer.sample(*self._parts(()))
+        return self.layer.penalty_weight * action.penalty
+
+    def _parts(self, sample_shape: Sequence[int]) -> tuple[Tensor, Tensor, Tensor, FeasibleBox]:
+        shape = (*sample_shape, *self.loc.shape)
+        loc, scale, prev = (x.expand(shape) for x in (self.loc, self.scale, self.previous_action))
+        return loc, scale, _noise(loc), self.limits.box(prev, check=False)
+
+    def _truncated_log_prob(self, value: Tensor, box: FeasibleBox) -> Tensor:
+        v = _UNPLACE[place.interval](value.double(), box).clamp(-1, 1)
+        log_density = truncated_log_density(v, self.loc.double(), self.scale.double()).sum(-1)
+        return log_density.to(self.loc.dtype) - self.layer(v.to(self.loc.dtype), box).log_det
+
+
+def _together(*tensors: Tensor) -> torch.Size:
+    return torch.broadcast_shapes(*(x.shape for x in tensors))  # type: ignore[no-untyped-call]
+
+
+def _noise(like: Tensor) -> Tensor:
+    return torch.randn(like.shape, dtype=like.dtype, device=like.device)
+
+
+@cache
+def _usable(layer: str | ActionLayer) -> ActionLayer:
+    """The layer, if one action can be both executed and judged: TorchRL's losses know no other."""
+    made = make_layer(layer) if isinstance(layer, str) else layer
+    command, executed = torch.zeros(1), torch.ones(1)
+    if not made.hard or made.judge(command, executed) is not executed:
+        raise ValueError(
+            f"layer {type(made).__name__} lets the critic judge an action that is not executed, which TorchRL's losses "
+            "cannot; expected one that judges what it executes, such as 'ddsrad', 'interval_tanh' or 'boxpro'"
+        )
+    return made
+
+
+# ---------------------------------------------------------------------- layers backwards
+
+
+def invert(layer: ActionLayer, action: Tensor, box: FeasibleBox) -> Tensor:
+    """The latent (..., d) of which ``layer`` makes ``action`` (..., d), to the digits the action has.
+
+    Raises:
+        NotImplementedError: the layer ends in a clip.
+    """
+    unplace, unsquash = _UNPLACE.get(layer.placement), _UNSQUASH.get(type(layer).squash)
+    if unplace is None or unsquash is None:
+        raise NotImplementedError(
+            f"{type(layer).__name__} has no inverse, so no log_prob of an action it did not just draw: use "
+            "rsample_and_log_prob, store the log-probability with the action, or take a layer such as 'ddsrad'"
+        )
+    edge = 1 - torch.finfo(action.dtype).eps
+    return unsquash(unplace(action.double(), box).clamp(-edge, edge)).to(action.dtype)
+
+
+def _unhold(action: Tensor, box: FeasibleBox) -> Tensor:
+    increment = action - box.prev.double()
+    radius = box.radius(increment).double()
+    return torch.where(radius > 0, increment / radius.clamp_min(torch.finfo(DTYPE).tiny), 0.0)
+
+
+def _uninterval(action: Tensor, box: FeasibleBox) -> Tensor:
+    low, high = box.low.double(), box.high.double()
+    width = high - low
+    return torch.where(width > 0, ((action - low) - (high - action)) / width.clamp_min(torch.finfo(DTYPE).tiny), 0.0)
+
+
+def _unhyperbolic(action: Tensor, box: FeasibleBox) -> Tensor:
+    """x = 2 R- R+ v / ((R- - R+) v + R+ + R-), measured from the anchor, solved for v."""
+    anchor = place.hyperbolic.command(torch.zeros_like(box.prev), box).double()
+    down, up, x = anchor - box.low.double(), box.high.double() - anchor, action - anchor
+    return x * (up + down) / (2 * up * down - x * (down - up)).clamp_min(torch.finfo(DTYPE).tiny)
+
+
+def _ungauge(v: Tensor) -> Tensor:
+    length = v.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(v.dtype).tiny)
+    return v * (torch.atanh(length) / length)
+
+
+def _unspherical(v: Tensor) -> Tensor:
+    return v * torch.rsqrt((1 - v) * (1 + v))
+
+
+_UNPLACE: dict[Any, Callable[[Tensor, FeasibleBox], Tensor]] = {
+    place.hold: _unhold,
+    place.interval: _uninterval,
+    place.hyperbolic: _unhyperbolic,
+}
+_UNSQUASH: dict[Any, Callable[[Tensor], Tensor]] = {
+    squash.spherical: _unspherical,
+    squash.tanh: torch.atanh,
+    squash.gauge: _ungauge,
+}
+
+
+# ---------------------------------------------------------------------- the environment's side
+
+
+class GuardCounts(NamedTuple):
+    """What a base environment was handed since it was first guarded."""
+
+    steps: int
+    """Environment steps; a batch of N environments makes N at a time."""
+    moved: int
+    """Joint commands that came from outside F_t (NaN included), or with more digits than float32, and were moved."""
+    violations: int
+    """Joint increments of what the base environment was handed outside F_t, decided exactly."""
+
+
+@dataclass
+class _Ledger:
+    """What one base environment was handed last, and the counts. In numpy: torch's calls cost more than this does."""
+
+    prev: NDArray[np.float32] | None = None
+    """(*batch, d)"""
+    sent: NDArray[np.float32] | None = None
+    """What the guard let through and no step has been made with yet; (*batch, d)."""
+    moved: NDArray[np.bool_] | None = None
+    """Where that is not what came; (*batch, d)."""
+    rows: NDArray[np.bool_] | None = None
+    """Which rows step, (*batch, 1); None for all."""
+    counts: GuardCounts = GuardCounts(0, 0, 0)
+
+    def restart(self, start: NDArray[np.float32], rows: NDArray[np.bool_] | None) -> None:
+        """Begin episodes in ``rows`` (*batch, 1), or in all, with the actions ``start`` (*batch, d)."""
+        if rows is None or self.prev is None or self.prev.shape != start.shape:
+            self.prev = start
+        else:
+            self.prev = np.where(rows, start, self.prev)
+        self.sent = None
+
+    def guard(self, wanted: NDArray[Any], limits: LimitArrays, rows: NDArray[np.bool_] | None) -> NDArray[np.float32]:
+        """``wanted`` (*batch, d) moved into F_t; a float32 that lies in it passes bit for bit, NaN holds."""
+        if self.prev is None or wanted.shape != self.prev.shape:
+            known = "none" if self.prev is None else f"{self.prev.shape}"
+            raise ValueError(
+                f"actions of shape {wanted.shape} after previous actions of shape {known}: call env.reset() first, "
+                "with the same batch"
+            )
+        low, high = boxmath.tight_edges(self.prev, *limits)
+        held = np.where(wanted == wanted, wanted, self.prev)
+        self.sent = np.clip(held, low, high).astype(np.float32)  # float32 edges: rounding stays within them
+        self.moved, self.rows = self.sent != wanted, rows
+        return self.sent
+
+    def record(self, applied: NDArray[Any], limits: RateLimits) -> None:
+        """Book what the base environment was handed, (*batch, d), and refuse a change behind the guard."""
+        if self.prev is None or self.sent is None or self.moved is None:
+            raise RuntimeError("a step without an action passing RateLimitTransform")
+        broken, changed = limits.outside(applied, self.prev), applied != self.sent
+        steps, moved, latest = broken.size // broken.shape[-1], self.moved, applied
+        if self.rows is not None:
+            steps, latest = np.count_nonzero(self.rows), np.where(self.rows, applied, self.prev)
+            broken, changed, moved = (x & self.rows for x in (broken, changed, moved))
+        new = (steps, np.count_nonzero(moved), np.count_nonzero(broken))
+        self.counts = GuardCounts(*(a + b for a, b in zip(self.counts, new, strict=True)))
+        self.prev, self.sent = latest.astype(np.float32), None
+        if changed.any():
+            raise RuntimeError(
+                "something changed the action between RateLimitTransform and the base environment, for example noise "
+                "added by a transform before it in the list: remove that, or let it act on the policy's side"
+            )
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    return (tensor.float() if tensor.dtype in HALF_TYPES else tensor).detach().cpu().numpy()
+
+
+def _like(values: NDArray[np.float32], tensor: Tensor) -> Tensor:
+    """float32 values in a tensor's dtype, if that is as wide, on its device."""
+    return torch.from_numpy(values).to(tensor.device, torch.promote_types(tensor.dtype, DTYPE))
+
+
+def _rows(mask: Tensor | None, batch: Sequence[int]) -> NDArray[np.bool_] | None:
+    """TorchRL's mask of rows as (*batch, 1); None for all."""
+    return None if mask is None else _array(mask).reshape(*batch, 1)
+
+
+# By base environment, not by transform: FrameSkipTransform and others step a rebuilt copy of the transforms that
+# stand before them, on the same base environment, and its actions are part of the same chain.
+_LEDGERS: WeakKeyDictionary[Any, _Ledger] = WeakKeyDictionary()
+
+
+class RateLimitTransform(_Transform):  # type: ignore[misc]
+    """Puts the previous applied action into the tensordict, and every action that arrives into F_t.
+
+    An action already in F_t passes bit for bit; any other (``rand_step``, exploration noise, NaN) is moved to the
+    nearest in F_t, NaN to the previous action. Collectors and rollouts then store what was executed under the action's
+    key; after a bare ``env.step`` it is under ``("next", "previous_action")``, see ``executed``. A reset, also of some
+    rows of a batch, starts from the reset action.
+
+    Args:
+        limits: of d joints, in the base environment's action units.
+        reset_action: what counts as applied before the first step, (d,); default 0, or the nearest in range.
+        action_key: where the action is.
+        previous_key: where the previous action goes.
+
+    Raises:
+        ValueError: the environment or another of its transforms does not fit; says why, and what to do instead.
+    """
+
+    def __init__(
+        self,
+        limits: RateLimits,
+        reset_action: NDArray[Any] | Sequence[float] | None = None,
+        action_key: str | tuple[str, ...] = "action",
+        previous_key: str | tuple[str, ...] = PREVIOUS,
+    ) -> None:
+        super().__init__(in_keys=[], out_keys=[previous_key], in_keys_inv=[action_key], out_keys_inv=[action_key])
+        from slewrl.envs.augment import start_action
+
+        self.limits, self.action_key, self.previous_key = limits, action_key, previous_key
+        wanted = None if reset_action is None else np.asarray(reset_action)
+        self.start: NDArray[np.float32] = start_action(limits, wanted, np.float32)
+        self._rounded: LimitArrays = tuple(_array(x) for x in limits.rounded(DTYPE, edges="tight").working)
+        self._ledger = _Ledger()
+
+    @property
+    def counts(self) -> GuardCounts:
+        """Steps, moved commands and exact violations of the base environment so far."""
+        return self._ledger.counts
+
+    def set_container(self, container: Any) -> None:
+        """Join an environment or a list of transforms; refuses actions that cannot be limited."""
+        super().set_container(container)
+        _, env = _top(self)
+        if env is not None:
+            _check_actions(env.base_env, self.action_key, self.limits)
+            self._ledger = _LEDGERS.setdefault(env.base_env, _Ledger())
+
+    def transform_input_spec(self, input_spec: Any) -> Any:
+        """The specs of actions and states as they are, once it is clear that no other transform interferes."""
+        _check_others(self)
+        return super().transform_input_spec(input_spec)
+
+    def transform_observation_spec(self, observation_spec: Any) -> Any:
+        """With the previous action, (*batch, d)."""
+        working = self.limits.rounded(DTYPE).working
+        shape = (*observation_spec.shape, self.limits.dim)
+        low, high = (bound.expand(shape) for bound in (working.low, working.high))
+        bounded = _torchrl("torchrl.data").Bounded
+        observation_spec[self.previous_key] = bounded(low, high, shape, dtype=DTYPE, device=observation_spec.device)
+        return observation_spec
+
+    def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
+        _check_others(self)
+        batch = tensordict_reset.batch_size
+        start = np.tile(self.start, (*batch, 1))
+        self._ledger.restart(start, _rows(tensordict.get("_reset", None), batch))
+        return self._with_previous(tensordict_reset)
+
+    # An environment that resets itself inside its step says so here.
+    _reset_on_native_autoreset = _reset
+
+    def _inv_call(self, tensordict: Any) -> Any:
+        wanted = tensordict.get(self.action_key)
+        rows = _rows(tensordict.get("_step", None), tensordict.batch_size)
+        sent = self._ledger.guard(_array(wanted), self._rounded, rows)
+        return tensordict.set(self.action_key, _like(sent, wanted))
+
+    def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
+        self._ledger.record(_array(tensordict.get(self.action_key)), self.limits)
+        return self._with_previous(next_tensordict)
+
+    def _post_step_mdp_hooks(self, tensordict: Any, tensordict_: Any) -> tuple[Any, Any]:
+        """What collectors and rollouts store as the action is what was executed."""
+        asked, prev = tensordict.get(self.action_key), self._ledger.prev
+        if prev is not None and not np.array_equal(_array(asked), prev):
+            tensordict.set(self.action_key, _like(prev.copy(), asked))
+        return tensordict, tensordict_
+
+    def _with_previous(self, tensordict: Any) -> Any:
+        prev = torch.from_numpy(np.array(self._ledger.prev))  # a copy: nobody else's to change
+        return tensordict.set(self.previous_key, prev if tensordict.device is None else prev.to(tensordict.device))
+
+    def _call(self, next_tensordict: Any) -> Any:
+        return next_tensordict
+
+    def forward(self, tensordict: Any) -> Any:
+        """Refused: a replay buffer has no chain of actions."""
+        raise RuntimeError(
+            "RateLimitTransform belongs to an environment; a replay buffer may have append_transform(executed)"
+        )
+
+    def _check_batched_worker_compat(self) -> None:
+        raise ValueError(
+            "RateLimitTransform inside the workers of a batched environment leaves un-executed actions in the data: "
+            "put it outside, TransformedEnv(ParallelEnv(n, make), RateLimitTransform(limits))"
+        )
+
+
+def executed(data: Any) -> Any:
+    """``data`` with what was executed as its action, for loops by hand and for ``replay_buffer.append_transform``.
+
+    Needed where data did not come from a collector or rollout on the environment's own device.
+    """
+    applied = data.get(("next", PREVIOUS))
+    return data.set("action", torch.where(applied.isnan(), data.get("action"), applied))
+
+
+def uniform_policy(limits: RateLimits) -> Any:
+    """A warm-up policy for collectors and rollouts: uniform in F_t, where ``rand_step`` mostly meets its edges."""
+
+    def draw(prev: Tensor) -> Tensor:
+        return limits.box(prev, check=False).sample()
+
+    return _torchrl("tensordict.nn").TensorDictModule(draw, in_keys=[PREVIOUS], out_keys=["action"])
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+def _top(transform: Any) -> tuple[Any, Any]:
+    """The outermost transform around this one, and its environment or None."""
+    reference = transform.__dict__.get("_container")
+    owner = None if reference is None else reference()
+    return _top(owner) if isinstance(owner, _Transform) else (transform, owner)
+
+
+def _flat(transform: Any) -> Iterator[Any]:
+    """The transforms of a nest of Compose, in order."""
+    parts = getattr(transform, "transforms", None)
+    if parts is None:
+        yield transform
+    else:
+        for part in parts:
+            yield from _flat(part)
+
+
+def _check_actions(env: Any, key: Any, limits: RateLimits) -> None:
+    """Refuse an environment whose actions these limits do not fit."""
+    spec = env.full_action_spec.get(key, None)
+    if spec is None:
+        known = list(env.full_action_spec.keys(True, True))
+        raise ValueError(f"{env}: no action {key!r}; it has {known}: pass action_key=...")
+    low, high = (getattr(spec.space, edge, None) for edge in ("low", "high"))
+    if spec.domain != "continuous" or low is None or high is None:
+        raise ValueError(
+            f"{env}: actions are {type(spec).__name__}, expected bounded floats: choose a variant of the task with "
+            "continuous actions"
+        )
+    if not max(-low.min(), high.max()) < torch.finfo(spec.dtype).max:  # TorchRL's infinity
+        raise ValueError(
+            f"{env}: actions are unbounded, expected finite bounds: gymnasium.wrappers.TransformAction(env, "
+            "lambda a: a, Box(low, high)) gives them some"
+        )
+    shape = tuple(spec.shape[len(env.batch_size) :])
+    if shape != (limits.dim,):
+        raise ValueError(f"{env}: actions of shape {shape}, but limits for {limits.dim}: {limits.names}")
+    _check_range(env, low, high, limits)
+    if [*env.reset_keys] != ["_reset"]:
+        raise ValueError(f"{env}: resets under {env.reset_keys}, expected '_reset' alone: one agent per environment")
+
+
+def _check_range(env: Any, low: Tensor, high: Tensor, limits: RateLimits) -> None:
+    """Refuse limits that let a joint leave the action's bounds (float32 images of the model's: an ulp is none)."""
+    slack = 1e-6 * (limits.high - limits.low)
+    lowest, highest = (bound.double().reshape(-1, limits.dim)[0].cpu().numpy() for bound in (low, high))
+    for i, joint in enumerate(limits.names):
+        if limits.low[i] < lowest[i] - slack[i] or limits.high[i] > highest[i] + slack[i]:
+            raise ValueError(
+                f"{env}: limits let {joint!r} range over [{limits.low[i]}, {limits.high[i]}], beyond the action's "
+                f"[{lowest[i]}, {highest[i]}]: give limits in the base environment's units"
+            )
+
+
+def _check_others(guard: RateLimitTransform) -> None:
+    """Refuse transforms that change the action, or the previous action where the policy reads it."""
+    top, env = _top(guard)
+    others = [*_flat(top)]
+    base = getattr(env, "base_env", None)
+    while isinstance(base, _torchrl("torchrl.envs").TransformedEnv):
+        others += _flat(base.transform)
+        base = base.base_env
+    casts = _torchrl("torchrl.envs").DTypeCastTransform  # of float32 values, to float64 and back: changes nothing
+    for other in others:
+        if other is guard or isinstance(other, casts):
+            continue
+        name = type(other).__name__
+        if guard.action_key in (*other.in_keys_inv, *other.out_keys_inv):
+            raise ValueError(
+                f"{name} changes {guard.action_key!r}, too: behind RateLimitTransform that breaks the limit, before it "
+                "the policy's units are not the limits'. Remove it: RateLimitedNormal acts in the environment's units, "
+                "and noise belongs into the latent or an exploration module"
+            )
+        if guard.previous_key in other.out_keys:
+            raise ValueError(
+                f"{name} changes {guard.previous_key!r}, by which the policy knows F_t. Give it a copy: "
+                f"{name}(in_keys=[{guard.previous_key!r}], out_keys=['{_leaf(guard.previous_key)}_normed'])"
+            )
+
+
+def _leaf(key: str | tuple[str, ...]) -> str:
+    return key if isinstance(key, str) else key[-1]
