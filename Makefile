@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # One thread per process: two on a busy two-core machine are slower, not faster.
 export OMP_NUM_THREADS := 1
 
-.PHONY: help setup demo test test-slow test-mjlab lint bench figures clean
+.PHONY: help setup demo test test-slow test-mjlab lint bench figures docs clean
 
 help:
 	@echo "make demo       train, evaluate and audit two policies side by side; a page about them (five minutes)"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-mjlab the adapter, the action term and PPO in real mjlab on a CPU (an environment of its own, 2 GB; minutes)"
 	@echo "make lint       ruff and mypy"
 	@echo "make figures    every published table, figure and page from results/, without training"
+	@echo "make docs       the documentation as a site, in site/"
 	@echo "make bench      the guarantee, the cost of every layer, and training beside SB3 and SBX, as tables"
 
 setup: .venv/.installed
@@ -62,5 +63,12 @@ figures: setup
 		folder=$$(dirname $$campaign); $(BIN)/slewrl report $$folder --html --out $$folder/report || exit 1; \
 	done
 
+.venv/.docs: .venv/.installed
+	$(BIN)/python -m pip install --quiet -e ".[dev,docs]"
+	@touch $@
+
+docs: .venv/.docs
+	$(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf .venv .venv-mjlab demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf site .venv .venv-mjlab demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
