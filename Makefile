@@ -62,13 +62,15 @@ figures: setup
 	for campaign in results/*/campaign.json; do \
 		folder=$$(dirname $$campaign); $(BIN)/slewrl report $$folder --html --out $$folder/report || exit 1; \
 	done
+	$(BIN)/python docs/make_methods.py
 
 .venv/.docs: .venv/.installed
 	$(BIN)/python -m pip install --quiet -e ".[dev,docs]"
 	@touch $@
 
 docs: .venv/.docs
-	$(BIN)/mkdocs build --strict
+	$(BIN)/python docs/make_methods.py --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf site .venv .venv-mjlab demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

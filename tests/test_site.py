@@ -179,7 +179,8 @@ def test_every_link_leads_somewhere(page):
 
 def test_it_builds_without_a_warning(tmp_path):
     pytest.importorskip("mkdocstrings", reason='the tools of the site are not installed: pip install "slewrl[docs]"')
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]
+    # Not --quiet: it hides the warnings from --strict, too.
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
     run = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     assert (tmp_path / "site" / "files" / "examples" / "leg.py.html").exists()
