@@ -367,7 +367,7 @@ def test_in_a_browser(out, tmp_path, scheme, ground):
 @needs_chromium
 def test_the_policy_lets_the_pages_own_script_run(out, tmp_path):
     dom, console = dumped(out / "index.html", tmp_path, 1)
-    assert console == [] and dom.count('<input type="search"') == 4
+    assert console == [] and dom.count('<input type="search"') == 5
 
 
 @pytest.mark.slow

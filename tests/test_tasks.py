@@ -116,7 +116,7 @@ def test_a_robot_without_speeds_is_trained_under_a_file_of_limits(slewrl, tmp_pa
     assert code == 0, error
     assert "Unitree" in (tmp_path / "g1.xml").read_text()[:2000]
     code, out, error = slewrl("robot", "g1.xml")
-    assert code == 0 and "--limits limits.yaml" in out, out + error
+    assert code == 0 and "write the missing speeds, rad/s, to g1.robot.yaml" in out, out + error
     RateLimits.preset("G1", "paper").to_yaml("limits.yaml")
     worlds = make_worlds("robot:g1.xml", RateLimits.from_yaml("limits.yaml"), 2)
     worlds.reset(0)

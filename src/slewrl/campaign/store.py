@@ -154,7 +154,7 @@ def _final_return(run: Path) -> float | None:
     if not path.exists():
         return None
     with open(path, encoding="utf-8") as file:
-        returns = [float(row["return"]) for row in csv.DictReader(file)]
+        returns = [float(row["return"]) for row in csv.DictReader(file) if row.get("return")]
     return sum(returns) / len(returns) if returns else None
 
 

@@ -66,7 +66,7 @@ class Robot:
             return f"ROBOTS[{self.source!r}] in Python; there is no task of it"
         if silent := [joint.name for joint in robot.joints if not joint.speed]:
             beside = Path(self.source).with_suffix(".robot.yaml")
-            return f"write the missing speeds, rad/s, to {beside}:  speeds: {{{', '.join(f'{n}: 12' for n in silent)}}}"
+            return f"write the missing speeds, rad/s, to {beside} (speeds: {{{silent[0]}: 12, ...}}), or pass --limits"
         limits = "paper" if ours else "tight"
         return f"slewrl train --task {(ours or [f'robot:{self.source}'])[0]} --agent fastsac --limits {limits}"
 
