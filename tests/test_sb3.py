@@ -15,10 +15,12 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv
 from stable_baselines3.common.vec_env import VecNormalize as StockVecNormalize
-from test_rate_limit import Recorder, broken
+from test_rate_limit import Eyes, Recorder, broken
 
 from slewrl import RateLimit, RateLimits, make_layer
 from slewrl.augmented import previous_action
+from slewrl.deploy.sb3_model import deployable_model
+from slewrl.errors import UserFacingError
 from slewrl.integrations.sb3 import SAC, TD3, SACPolicy, VecNormalize, load
 
 TASK = "HalfCheetah-v5"
@@ -155,6 +157,21 @@ def test_callbacks_and_many_environments(tmp_path):
     test.env_method("reset")
     model(env=venv).learn(360, callback=callbacks)
     assert (tmp_path / "evaluations.npz").exists() and len(list(tmp_path.glob("*.zip"))) == 2
+
+
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_dict_observations(kind, tmp_path):
+    """Under limits as flat ones are, and of every entry the policy sees all; a bundle takes flat ones only."""
+    inner = Recorder(gym.make(TASK, max_episode_steps=40))
+    agent = kind("MultiInputPolicy", make(Eyes(inner)), learning_starts=30, policy_kwargs={"net_arch": NET}).learn(60)
+    assert agent.actor.features_dim == 17 + 6 and broken(inner.episodes, LIMITS, np.zeros(6)) == 0
+    agent.save(tmp_path / "model")
+    again = load(tmp_path / "model.zip")
+    observation = agent.env.reset()
+    action, _ = agent.predict(observation, deterministic=True)
+    assert type(again) is kind and np.array_equal(action, again.predict(observation, deterministic=True)[0])
+    with pytest.raises(UserFacingError, match="a bundle's observations are flat"):
+        deployable_model(tmp_path / "model.zip")
 
 
 @pytest.mark.parametrize("kind", [SAC, TD3])

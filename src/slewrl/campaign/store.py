@@ -127,12 +127,13 @@ class Store:
         folder = self.folder(key)
         train, evaluated, timing = (last_row(folder.path / name) for name in ("train.csv", "eval.csv", "timing.csv"))
         logs = (folder.path / "eval.csv", folder.path / FINAL / "episodes.csv")
+        final = _final_return(folder.path)
         return Progress(
             key,
             spec,
             state_of(folder),
             int(train.get("step", 0)),
-            _final_return(folder.path) or float(evaluated.get("return_mean", "nan")),
+            float(evaluated.get("return_mean", "nan")) if final is None else final,
             int(float(train.get("violations", 0))) + sum(map(_violations, logs)),
             float(timing.get("steps_per_cpu_second", "nan")),
         )

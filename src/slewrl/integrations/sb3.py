@@ -14,26 +14,31 @@ action range; log-probabilities are the layer's. PPO and other algorithms take `
 from pathlib import Path
 from typing import Any, ClassVar
 
-import stable_baselines3 as sb3
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
-from stable_baselines3.common.policies import BasePolicy
-from stable_baselines3.common.save_util import load_from_zip_file
-from stable_baselines3.common.torch_layers import create_mlp
-from stable_baselines3.common.vec_env import VecEnv
-from stable_baselines3.common.vec_env import VecNormalize as StockVecNormalize
-from stable_baselines3.sac import policies as sac
-from stable_baselines3.td3 import policies as td3
 from torch import Tensor, nn
 
 from slewrl.augmented import previous_action
 from slewrl.box import FeasibleBox
 from slewrl.envs.augment import PREVIOUS
+from slewrl.errors import UserFacingError
 from slewrl.layers import make_layer
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
+
+try:
+    import stable_baselines3 as sb3
+    from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+    from stable_baselines3.common.policies import BasePolicy
+    from stable_baselines3.common.save_util import load_from_zip_file
+    from stable_baselines3.common.torch_layers import create_mlp
+    from stable_baselines3.common.vec_env import VecEnv
+    from stable_baselines3.common.vec_env import VecNormalize as StockVecNormalize
+    from stable_baselines3.sac import policies as sac
+    from stable_baselines3.td3 import policies as td3
+except ImportError as error:
+    raise UserFacingError(f'Stable-Baselines3 cannot be imported ({error}): pip install "slewrl[sb3]"') from error
 
 WRAP = 'slewrl.RateLimit(env, limits, mode="absolute")'
 
@@ -207,6 +212,18 @@ class TD3Policy(_LimitedPolicy, td3.TD3Policy):
     Actor = TD3Actor
 
 
+class SACMultiInputPolicy(_LimitedPolicy, sac.MultiInputPolicy):
+    """SAC's for Dict observations, under limits."""
+
+    Actor = SACActor
+
+
+class TD3MultiInputPolicy(_LimitedPolicy, td3.MultiInputPolicy):
+    """TD3's for Dict observations, under limits."""
+
+    Actor = TD3Actor
+
+
 # ---------------------------------------------------------------------- algorithms
 
 
@@ -265,7 +282,7 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
 class SAC(_LimitedAlgorithm, sb3.SAC):
     """Stable-Baselines3's SAC under rate limits; see the module."""
 
-    policy_aliases: ClassVar[Any] = {"MlpPolicy": SACPolicy, "MultiInputPolicy": SACPolicy}
+    policy_aliases: ClassVar[Any] = {"MlpPolicy": SACPolicy, "MultiInputPolicy": SACMultiInputPolicy}
 
     def _setup_model(self) -> None:
         chosen = self.target_entropy
@@ -278,7 +295,7 @@ class SAC(_LimitedAlgorithm, sb3.SAC):
 class TD3(_LimitedAlgorithm, sb3.TD3):
     """Stable-Baselines3's TD3 under rate limits; ``action_noise`` and ``target_policy_noise`` are on the latent."""
 
-    policy_aliases: ClassVar[Any] = {"MlpPolicy": TD3Policy, "MultiInputPolicy": TD3Policy}
+    policy_aliases: ClassVar[Any] = {"MlpPolicy": TD3Policy, "MultiInputPolicy": TD3MultiInputPolicy}
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """As Stable-Baselines3 does, but for the target's noise: it would add that to the action."""
@@ -346,7 +363,7 @@ def load(path: Path) -> SAC | TD3:
     """A model that ``save`` wrote, whichever of the two it is."""
     data, _, _ = load_from_zip_file(path, device="cpu")
     kind = (data or {}).get("policy_class")
-    for algorithm, policy in ((SAC, SACPolicy), (TD3, TD3Policy)):
-        if kind is policy:
+    for algorithm in (SAC, TD3):
+        if kind in algorithm.policy_aliases.values():
             return algorithm.load(path, device="cpu")
     raise ValueError(f"{path} holds a {kind}, expected a model of slewrl.integrations.sb3.SAC or TD3")
