@@ -221,6 +221,19 @@ def test_the_curriculum_follows_episode_lengths():
     assert worlds(count=1, training=False).curriculum == 1
 
 
+def test_practice_is_shorter_and_begins_in_motion():
+    """While training only: an evaluation begins at rest and lasts its full time."""
+    chosen = {"running": 0.5, "practice": 0.1, "noise": 0, "forward": (0.4, 0.4), "standing": 0.0}
+    made = worlds(count=64, **chosen)
+    seen, command = made.observations[:, [0, 1, 5]], made.command  # of a base that stands upright
+    shares = seen[:, 0] / 0.4
+    assert np.allclose(seen, shares[:, None] * command, atol=1e-6)
+    assert 0 <= shares.min() < 0.05 and 0.45 < shares.max() <= 0.5
+    assert [len(e.chain) for _ in range(5) for e in (made.step(made.given[:, 0]), made.episodes)[1]] == [6] * 64
+    judged = worlds(count=2, training=False, **chosen)
+    assert not judged.physics.qvel[:, :6].any() and judged.length == 1000
+
+
 def test_returns_are_in_the_papers_units():
     """G1's are sums of rewards, H1's are times .02 s; what an agent learns from is times .02 s for both."""
     for task, unit in (("G1-flat", 0.02), ("H1-flat", 1.0)):

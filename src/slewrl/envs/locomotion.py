@@ -70,7 +70,9 @@ class Locomotion:
         self.physics = Physics(variants(self.robot, self.terrain, self.options), count, threads=threads)
         self.dt = self.physics.period
         check_period(self.robot.name, limits, self.dt)
-        self.length = round(self.options.seconds / self.dt)
+        self.seconds = (training and self.options.practice) or self.options.seconds
+        """Length of an episode."""
+        self.length = round(self.seconds / self.dt)
         self.reset_action = start_action(limits, self.robot.default_pose, np.float32)
         self.pose = self.reset_action.astype(np.float64)
         kinds = [name.removeprefix("left_").removeprefix("right_") for name in limits.names]
@@ -298,6 +300,18 @@ class Locomotion:
         self.first_phase[ids] = np.where(rng.random(k) < 0.5, np.pi / 2, -np.pi / 2)  # a foot begins its swing
         self._plan_push(ids)
         self._command(ids)
+        if self.training and self.options.running:
+            self._run(ids, frames.heading(physics.qpos[ids, 3:7]))
+
+    def _run(self, ids: Ids, forward: Floats) -> None:
+        """Begin in motion: the base has up to ``running`` of the commanded velocity; ``forward`` (k, 2) is its heading.
+
+        Standing well is learned long before walking, and hides it; in motion there is something to keep up.
+        """
+        ahead, left, turning = (self.rng.uniform(0, self.options.running, (len(ids), 1)) * self.command[ids]).T
+        cos, sin = forward.T
+        self.physics.qvel[ids, 0], self.physics.qvel[ids, 1] = cos * ahead - sin * left, sin * ahead + cos * left
+        self.physics.qvel[ids, 5] = turning
 
     def _plan_push(self, ids: Ids) -> None:
         if self.options.push:
@@ -345,7 +359,7 @@ class Locomotion:
             self.level[ids] = self.rng.integers(0, self._first_levels(), len(ids))
             return
         walked = np.hypot(*(self.physics.qpos[ids, :2] - self.start[ids]).T)
-        asked = self.sums[ids, -1] / self.clock[ids] * self.options.seconds
+        asked = self.sums[ids, -1] / self.clock[ids] * self.seconds
         self.level[ids] = self.terrain.promote(self.level[ids], walked, asked, self.rng)
 
     def _first_levels(self) -> int:

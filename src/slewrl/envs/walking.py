@@ -21,6 +21,10 @@ class Options:
 
     seconds: float = 20.0
     """Length of an episode."""
+    practice: float = 0.0
+    """Length of an episode while training; 0: the same. Ours."""
+    running: float = 0.0
+    """While training, episodes begin at up to this share of the commanded velocity; ours."""
     forward: tuple[float, float] = (0.0, 1.0)
     """Commanded speed ahead, m/s."""
     sideways: tuple[float, float] = (0.0, 0.0)
@@ -56,10 +60,10 @@ class Options:
                 raise ValueError(f"task.{name} is {pair!r}, expected (least, most)")
             if name in ("friction", "mass") and pair[0] <= 0:
                 raise ValueError(f"task.{name} is {pair!r}, expected factors > 0")
-        for name in ("seconds", "resample", "lenient", "noise", "push", "standing"):
+        for name in ("seconds", "practice", "running", "resample", "lenient", "noise", "push", "standing"):
             value = getattr(self, name)
             least = 0.02 if name in ("seconds", "resample") else 0.0
-            most = {"standing": 1.0, "seconds": 3_600.0}.get(name, 1e6)
+            most = {"standing": 1.0, "running": 1.0, "seconds": 3_600.0, "practice": 3_600.0}.get(name, 1e6)
             if not (isinstance(value, int | float) and least <= value <= most):
                 raise ValueError(f"task.{name} is {value!r}, expected a number from {least:g} to {most:g}")
         if not isinstance(self.heading, bool):
