@@ -217,7 +217,7 @@ def test_the_curriculum_follows_episode_lengths():
     for _ in range(50):
         made.step(hold)
     assert made.mean_length == pytest.approx(50 * (1 - (1 - 4 / 16)))  # four of 4 x 4
-    assert made.curriculum == pytest.approx(made.mean_length / 750)
+    assert made.curriculum == pytest.approx(made.mean_length / 150)
     assert worlds(count=1, training=False).curriculum == 1
 
 

@@ -209,7 +209,7 @@ def test_what_a_preset_sets_goes_without_saying(tmp_path):
     spec, *rest = walked("G1-flat", "ddsrad", seeds=1)[0]
     fast = with_preset(RunSpec(spec.task, "paper", agent="fastsac", steps=2_000, evaluate_every=1_000))
     found = robots(tmp_path, [(replace(fast, evaluate_episodes=2), *rest), *cell([1.0])])
-    assert fast.environments == 64 and [r.cell.method for r in found] == ["ddsrad", "ddsrad"]
+    assert fast.environments == 128 and [r.cell.method for r in found] == ["ddsrad", "ddsrad"]
     titles = [table.title for table in tables(found)]
     assert titles[0] == "FastSAC, paper limits: (a) task-level performance" and titles[2] == "SAC, tight limits"
 

@@ -44,7 +44,7 @@ class RunSpec:
     agent: str = "sac"
     """sac, td3 or fastsac."""
     preset: str = ""
-    """Of fastsac: cpu (the default: 64 environments, small networks) or gpu (4096); sets what has its usual value."""
+    """Of fastsac: cpu (the default: 128 environments, small networks) or gpu (4096); sets what has its usual value."""
     seed: int = 12345
     """Of everything random: the same seed gives the same run, to the byte."""
     steps: int = 1_000_000
