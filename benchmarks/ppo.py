@@ -3,11 +3,11 @@
     python benchmarks/ppo.py
     python benchmarks/ppo.py --environments 1 --rounds 5
 
-Stable-Baselines3's defaults for all: 2 048 steps of each environment, then 10 epochs in minibatches of 64, networks of two
-layers of 64 with tanh. One core, a process for each, which take turns, a rollout and its update at a time, so that a
-machine's mood falls on all of them; CPU time, the median over turns, without evaluations and checkpoints. Ours sees the
-previous action, too (23 numbers on HalfCheetah-v5, not 17), and audits every step; with ``none`` it is unlimited as the
-peers are, with ``ddsrad`` it pays for the layer and its penalty. A library that is not installed has no row.
+Stable-Baselines3's defaults for all: 2 048 steps of each environment, then 10 epochs in minibatches of 64, networks of
+two layers of 64 with tanh. One core, a process for each, which take turns, a rollout and its update at a time, so that
+a machine's mood falls on all of them; CPU time, the median over turns, without evaluations and checkpoints. Ours sees
+the previous action, too (23 numbers on HalfCheetah-v5, not 17), and audits every step; with ``none`` it is unlimited as
+the peers are, with ``ddsrad`` it pays for the layer and its penalty. A library that is not installed has no row.
 """
 
 import os
@@ -86,7 +86,7 @@ def rsl_rl_turn(task: str, environments: int, rollout: int) -> Turn:
     class Worlds:
         """Gymnasium environments as rsl_rl wants them."""
 
-        device, cfg = "cpu", {}  # noqa: RUF012
+        device, cfg = "cpu", {}
 
         def __init__(self) -> None:
             self.envs = [gym.make(task) for _ in range(environments)]

@@ -91,9 +91,14 @@ class PPOConfig:
 
 def log_density(latent: NDArray[Any], mean: NDArray[Any], std: NDArray[Any]) -> NDArray[Any]:
     """log N(latent; mean, std) over joints: (B, d), (B, d) and (d,) to (B,)."""
-    z = (latent - mean) / std
-    density: NDArray[Any] = -0.5 * (z * z).sum(-1) - float(np.log(std).sum() + len(std) * LOG_SQRT_2PI)
-    return density
+    return standard_density(np.square((latent - mean) / std), std)
+
+
+def standard_density(squares: NDArray[Any], std: NDArray[Any]) -> NDArray[Any]:
+    """The same of the squares of standardised latents, (B, d)."""
+    # As a product, which is faster than ``sum`` over a short axis.
+    exponent: NDArray[Any] = squares @ np.full(len(std), -0.5, squares.dtype)
+    return exponent - float(np.log(std).sum() + len(std) * LOG_SQRT_2PI)
 
 
 def clipped_loss(ratio: NDArray[Any], advantage: NDArray[Any], clip: float) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -180,7 +185,6 @@ class PPO:
 
     # ------------------------------------------------------------------ acting
 
-    @torch.no_grad()
     def act(self, observation: Tensor, explore: bool = True) -> Decision:
         """An action for augmented observations (N, n): drawn, to be learned from, or that of the mean latent.
 
@@ -220,7 +224,6 @@ class PPO:
 
     # ------------------------------------------------------------------ learning
 
-    @torch.no_grad()
     def improve(self, sample: Sample) -> dict[str, float]:
         """Learn from the rollout and begin another; returns what to log.
 
@@ -274,7 +277,7 @@ class PPO:
         """A row for each step of the rollout: all that a minibatch needs, side by side, so that it takes one copy."""
         latent = _flat(self._collected.latent)
         numbers = [log_density(latent, mean, std), advantage.ravel(), *(target.ravel() for target in targets)]
-        self._std_before = std
+        self._std_before = std  # all steps share it
         return np.concatenate([seen, latent, mean, np.stack(numbers, -1)], -1, dtype=np.float32)
 
     def _shuffled(self, table: Floats) -> Any:
@@ -298,13 +301,13 @@ class PPO:
         if config.desired_kl:
             kl = float(divergence(batch.mean, self._std_before, mean, std).mean())
             self.optimiser.learning_rate = adapted_rate(self.optimiser.learning_rate, kl, config.desired_kl)
-        away = batch.latent - mean
-        z = away / std
-        ratio = np.exp(log_density(batch.latent, mean, std) - batch.log_prob)
+        z = (batch.latent - mean) / std
+        squares = z * z
+        ratio = np.exp(standard_density(squares, std) - batch.log_prob)
         advantage = normalized(batch.advantage) if config.normalize_advantage and size > 1 else batch.advantage
-        slope = (clipped_loss(ratio, advantage, config.clip_range)[1] / size)[:, None]
+        slope = clipped_loss(ratio, advantage, config.clip_range)[1] / size
         # d log N / d mean = z / std, and d log N / d log std = z^2 - 1
-        to_mean, to_log_std = slope * (z / std), (slope * (z * z - 1)).sum(0) - config.entropy_weight
+        to_mean, to_log_std = slope[:, None] * (z / std), slope @ (squares - 1) - config.entropy_weight
         if self.layer.penalty_weight:
             to_latent, noise = self._penalty(mean, std, batch)
             to_mean, to_log_std = to_mean + to_latent, to_log_std + (to_latent * noise * std).sum(0)
