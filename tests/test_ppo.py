@@ -16,7 +16,8 @@ from slewrl.agents.ppo import PPO, PPOConfig, adapted_rate, clipped_loss, diverg
 from slewrl.agents.ppo_lag import PPOLag, PPOLagConfig, moved
 from slewrl.agents.rollout import Rollout, gae
 from slewrl.cli import main
-from slewrl.deploy.export import deployed
+from slewrl.deploy.c_export import policy_header
+from slewrl.deploy.export import deployed, export_bundle, rebuilt
 from slewrl.metrics import rate_use
 from slewrl.play import load_policy
 from slewrl.replay import Batch
@@ -353,13 +354,17 @@ def test_it_learns_a_pendulum_without_limits(tmp_path):
 
 def test_policies_are_exported_as_they_act(tmp_path):
     spec = VARIANTS["everything"]
-    policy = load_policy(finished(tmp_path / "run", spec).path)
+    run = finished(tmp_path / "run", spec).path
+    policy = load_policy(run)
     seen = torch.randn(64, policy.layout.size)
     seen[:, -1].clamp_(-2, 2)
-    module = deployed(policy)
-    with torch.no_grad():
-        theirs = module.trained(seen[:, :-1], seen[:, -1:])
-    assert torch.allclose(theirs, policy.act(seen).executed, atol=1e-6)
+    expected = policy.act(seen).executed
+    assert torch.allclose(deployed(policy).trained(seen[:, :-1], seen[:, -1:]), expected, atol=1e-6)
+    pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
+    found = export_bundle(run, tmp_path / "policy.bundle")
+    assert torch.allclose(rebuilt(found).trained(seen[:, :-1], seen[:, -1:]), expected, atol=1e-6)
+    header = policy_header(found)
+    assert header.count("slewrl_tanh(layer") == 2 and header.count("slewrl_normalize(input") == 1
 
 
 # ---------------------------------------------------------------------- what is refused
