@@ -170,8 +170,9 @@ def main(bench: Bench) -> None:
     rows = []
     for environments in bench.environments:
         rates = measure(environments, bench)
-        peer = rates.get("Stable-Baselines3", float("nan"))
-        rows += [[str(environments), name, f"{rate:,.0f}", f"{rate / peer:.2f}x"] for name, rate in rates.items()]
+        peer = rates.get("Stable-Baselines3")
+        ratios = {name: f"{rate / peer:.2f}x" if peer else "-" for name, rate in rates.items()}
+        rows += [[str(environments), name, f"{rate:,.0f}", ratios[name]] for name, rate in rates.items()]
     head = ["environments", "PPO of", "steps per CPU-second", "vs Stable-Baselines3"]
     table = Table(*head, title=f"{bench.task}, {bench.rollout} steps of each environment per update")
     for row in rows:

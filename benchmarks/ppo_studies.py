@@ -181,8 +181,9 @@ def episode(model: Any, env: Any, seed: int) -> float:
 class Advantage(Study):
     """Plain against action-conditioned advantages with DD-SRad, as heterogeneity (kappa = max delta / min delta) grows.
 
-    Half of the joints get delta sqrt(kappa), the others delta / sqrt(kappa): the same volume of F_t throughout, so that
-    only heterogeneity differs. With kappa 2.5 that is the preset ``tight`` of HalfCheetah-v5.
+    Half of the joints get delta sqrt(kappa), the others delta / sqrt(kappa): for an even number of joints the volume of
+    F_t is the same throughout, so that only heterogeneity differs. With kappa 2.5 that is the preset ``tight`` of
+    HalfCheetah-v5.
     """
 
     kappas: tuple[float, ...] = (1.0, 10.0)
