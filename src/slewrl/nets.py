@@ -21,16 +21,19 @@ SWEEP = 100
 
 
 class Ensemble:
-    """E MLPs with ReLU between layers, all evaluated on the same input.
+    """E MLPs with ReLU (or tanh) between layers, all evaluated on the same input.
 
     Args:
         members: E.
         sizes: widths from input to output, e.g. (29, 256, 256, 1); at least one hidden layer.
         generator: draws the initial weights uniformly in +-1/sqrt(fan_in), as ``torch.nn.Linear`` does.
+        activation: "relu" or "tanh".
     """
 
-    def __init__(self, members: int, sizes: tuple[int, ...], generator: torch.Generator) -> None:
-        self.members, self.sizes = members, tuple(sizes)
+    def __init__(
+        self, members: int, sizes: tuple[int, ...], generator: torch.Generator, activation: str = "relu"
+    ) -> None:
+        self.members, self.sizes, self.activation = members, tuple(sizes), activation
         count = members * sum((i + 1) * o for i, o in pairwise(sizes))
         self.flat, self.grad = torch.empty(count), torch.zeros(count)
         self.weights, self.biases = self.views(self.flat)
@@ -40,6 +43,19 @@ class Ensemble:
             bound = 1 / math.sqrt(weight.shape[1])
             weight.uniform_(-bound, bound, generator=generator)
             bias.uniform_(-bound, bound, generator=generator)
+
+    def make_orthogonal(self, gains: tuple[float, ...], generator: torch.Generator) -> None:
+        """Draw the weights anew: orthogonal, times a gain for each layer; biases are 0."""
+        for weight, bias, gain in zip(self.weights, self.biases, gains, strict=True):
+            for matrix in weight:
+                torch.nn.init.orthogonal_(matrix, gain, generator)
+            bias.zero_()
+
+    def move(self, flat: Tensor, grad: Tensor) -> None:
+        """Keep parameters and gradient in these vectors from now on: parts of one vector share an optimiser step."""
+        self.flat, self.grad = flat.copy_(self.flat), grad
+        self.weights, self.biases = self.views(flat)
+        self._nets = self._layers(flat, grad)
 
     def target(self) -> "Ensemble":
         """A target network: equal now, to be moved by ``flat.lerp_``; it only runs forward, in the same buffers."""
@@ -132,7 +148,7 @@ class Ensemble:
     def _pass(self, x: Tensor) -> "_Pass":
         batch = x.shape[0]  # len(x) takes three times as long
         if batch not in self._passes:
-            self._passes[batch] = _Pass.allocate(self.members, batch, self.sizes)
+            self._passes[batch] = _Pass.allocate(self.members, batch, self.sizes, UNITS[self.activation])
         return self._passes[batch]
 
 
@@ -162,20 +178,40 @@ class _Units:
 
     def first(self, rows: int) -> "_Units":
         """The same for the first rows only."""
-        return self if rows == self.table.shape[0] else _Units(self.padded[:rows], self.units.shape[1])
+        return self if rows == self.table.shape[0] else type(self)(self.padded[:rows], self.units.shape[1])
 
-    def rectified(self) -> Tensor:
+    def activated(self) -> Tensor:
         """(B, width + 1), after ReLU in place."""
         self.padded.relu_()
         return self.table
+
+    def back(self, grad: Tensor, out: Tensor) -> Tensor:
+        """The gradient (B, width) before ReLU, in ``out``: it passes where the unit was on."""
+        return torch.ops.aten.threshold_backward.grad_input(grad, self.units, 0, grad_input=out)
+
+
+class _TanhUnits(_Units):
+    """The same with tanh, which does not leave a 1 alone."""
+
+    def activated(self) -> Tensor:
+        """(B, width + 1), after tanh in place."""
+        self.units.tanh_()
+        return self.table
+
+    def back(self, grad: Tensor, out: Tensor) -> Tensor:
+        """The gradient (B, width) before tanh, in ``out``: 1 - tanh^2 of it passes."""
+        return torch.ops.aten.tanh_backward.grad_input(grad, self.units, grad_input=out)
+
+
+UNITS: dict[str, type[_Units]] = {"relu": _Units, "tanh": _TanhUnits}
 
 
 def _forward(net: list[_Layer], x: Tensor, hidden: list[_Units], out: Tensor) -> None:
     """(B, in) to (B, out)."""
     torch.addmm(net[0].bias, x, net[0].weight, out=hidden[0].units)
     for layer, below, units in zip(net[1:-1], hidden, hidden[1:], strict=False):
-        torch.mm(below.rectified(), layer.whole, out=units.units)
-    torch.mm(hidden[-1].rectified(), net[-1].whole, out=out)
+        torch.mm(below.activated(), layer.whole, out=units.units)
+    torch.mm(hidden[-1].activated(), net[-1].whole, out=out)
 
 
 def _backward(net: list[_Layer], x: Tensor, hidden: list[_Units], grad: Tensor, grads: list[Tensor]) -> None:
@@ -185,8 +221,7 @@ def _backward(net: list[_Layer], x: Tensor, hidden: list[_Units], grad: Tensor, 
         # For one output an outer product, which mm is slow at.
         times = torch.mul if grad.shape[1] == 1 else torch.mm
         grad = times(grad, layer.transposed, out=to_units)
-        # ReLU: the gradient passes where the unit was on.
-        torch.ops.aten.threshold_backward.grad_input(grad, below.units, 0, grad_input=grad)
+        grad = below.back(grad, grad)
     torch.mm(x.t(), grad, out=net[0].weight_grad)
     torch.sum(grad, dim=0, out=net[0].bias_grad)
 
@@ -197,7 +232,7 @@ def _to_inputs(net: list[_Layer], hidden: list[_Units], grads: list[Tensor], inp
     for i in reversed(range(len(hidden))):
         if i < len(hidden) - 1:
             grad = torch.mm(grad, net[i + 1].transposed, out=grads[i])
-        grad = torch.ops.aten.threshold_backward.grad_input(grad, hidden[i].units, 0, grad_input=grads[i])
+        grad = hidden[i].back(grad, grads[i])
     return torch.mm(grad, net[0].transposed[:, -inputs:])
 
 
@@ -209,10 +244,14 @@ class Adam:
         grad: their gradient, which a step reads and may scale.
         learning_rate: of Adam, with its usual betas.
         max_norm: the gradient is scaled down to this 2-norm where it is longer; inf never does.
+        epsilon: of Adam's denominator.
     """
 
-    def __init__(self, flat: Tensor, grad: Tensor, learning_rate: float, max_norm: float = math.inf) -> None:
+    def __init__(
+        self, flat: Tensor, grad: Tensor, learning_rate: float, max_norm: float = math.inf, epsilon: float = 1e-8
+    ) -> None:
         self.flat, self.grad, self.learning_rate, self.max_norm = flat, grad, learning_rate, max_norm
+        self.epsilon = epsilon
         self.mean, self.square, self.count = torch.zeros_like(flat), torch.zeros_like(flat), torch.tensor(0.0)
 
     def step(self) -> None:
@@ -227,7 +266,7 @@ class Adam:
             self._sweep()
         torch._fused_adam_(
             [self.flat], [self.grad], [self.mean], [self.square], [], [self.count], lr=self.learning_rate, beta1=0.9,
-            beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False, grad_scale=scale,
+            beta2=0.999, weight_decay=0.0, eps=self.epsilon, amsgrad=False, maximize=False, grad_scale=scale,
         )  # fmt: skip
 
     def _sweep(self) -> None:
@@ -265,9 +304,9 @@ class _Pass:
     """The same, (B, out) each."""
 
     @classmethod
-    def allocate(cls, members: int, batch: int, sizes: tuple[int, ...]) -> "_Pass":
+    def allocate(cls, members: int, batch: int, sizes: tuple[int, ...], units: type[_Units]) -> "_Pass":
         widths = sizes[1:-1]
-        hidden = [[_Units.allocate(batch, width) for width in widths] for _ in range(members)]
-        gathered = [_Units.allocate(batch, width) for width in widths]
+        hidden = [[units.allocate(batch, width) for width in widths] for _ in range(members)]
+        gathered = [units.allocate(batch, width) for width in widths]
         outputs = torch.empty(members, batch, sizes[-1])
         return cls(hidden, [torch.empty(batch, width) for width in widths], gathered, outputs, list(outputs))

@@ -42,7 +42,7 @@ class RunSpec:
     layer: str = "ddsrad"
     """The action layer: ddsrad, interval_srad, boxpro, ... (docs/layers.md), or package.module:Class."""
     agent: str = "sac"
-    """sac, td3 or fastsac."""
+    """sac, td3, fastsac, ppo or ppo_lag."""
     preset: str = ""
     """Of fastsac: cpu (the default: 128 environments, small networks) or gpu (4096); sets what has its usual value."""
     seed: int = 12345
@@ -52,13 +52,13 @@ class RunSpec:
     density: str = "normalized"
     """Units of the policy's entropy: normalized, action_scaled, or action (the paper's)."""
     environments: int = 1
-    """How many environments step together; SAC and TD3 make one update per step of each, FastSAC a few of all."""
+    """How many step together; SAC and TD3 make one update per step of each, FastSAC a few of all, PPO collects."""
     learning_starts: int = 10_000
-    """Steps with actions uniform in F_t before the first update."""
+    """Steps with actions uniform in F_t before the first update; PPO learns from its own actions only and has none."""
     batch_size: int = 256
-    """Transitions per update."""
+    """Transitions per update, from the replay; PPO's own is agent.minibatch."""
     capacity: int = 1_000_000
-    """Rows of the replay that are sampled from."""
+    """Rows of the replay that are sampled from, where the agent has one."""
     evaluate_every: int = 5_000
     """Steps between evaluations; checkpoints are taken then, too."""
     evaluate_episodes: int = 5

@@ -42,6 +42,8 @@ RECENT = ("length", "fell", "exploded")
 """What train.csv has of robots, besides: means over the episodes since its last row."""
 EVALUATION_SEED = 1_000_000
 """Evaluation episodes are reset with this and the seeds after it, in every run."""
+COLUMNS = ("critic_loss", "q", "entropy", "temperature")
+"""What train.csv has of an update; an agent with ``columns`` of its own has those."""
 SCALARS = ("step", "violations", "episodes", "last_return", "last_utilisation", "log", "recent")
 """Attributes of a Trainer that a checkpoint holds as they are."""
 
@@ -61,11 +63,11 @@ class Trainer:
         self.worlds = make_worlds(task, self.limits, spec.environments, spec.task_options)
         self.examine = self._examine_here if is_alone(task) else examiner(task, spec.task_options, self.limits)
         self.agent = make_agent(spec, self.limits, self.worlds.layout)
-        size = self.worlds.layout.size
-        capacity = min(spec.capacity, 2 * spec.steps)  # a step writes two rows at most
-        interval = checkpoint.KEEP * spec.evaluate_every  # so that the oldest checkpoint kept finds its rows, too
-        rows = (capacity, interval, spec.environments, size, self.limits.dim)
-        self.replay = Replay(*rows, folder.path / "replay")
+        self.on_policy: bool = getattr(self.agent, "on_policy", False)
+        """Whether the agent keeps the steps it learns from itself, and says when to."""
+        self.replays: bool = getattr(self.agent, "replays", True)
+        """Whether it learns from a replay."""
+        self.replay = self._make_replay()
         self.rng = np.random.default_rng(spec.seed)
         self.warm_up = torch.Generator().manual_seed(spec.seed + 1)
         self.log_every = max(LOG_EVERY, 16 * spec.environments)
@@ -76,6 +78,14 @@ class Trainer:
         self.worlds.reset(spec.seed)
         self.log: dict[str, float] = {}
 
+    def _make_replay(self) -> Replay:
+        spec, sizes = self.spec, (self.worlds.layout.size, self.limits.dim)
+        if not self.replays:
+            return Replay(0, 0, spec.environments, *sizes)  # never written to
+        capacity = min(spec.capacity, 2 * spec.steps)  # a step writes two rows at most
+        interval = checkpoint.KEEP * spec.evaluate_every  # so that the oldest checkpoint kept finds its rows, too
+        return Replay(capacity, interval, spec.environments, *sizes, self.folder.path / "replay")
+
     # ------------------------------------------------------------------ one step of Algorithm 1
 
     def advance(self) -> None:
@@ -83,17 +93,26 @@ class Trainer:
         seen = self.worlds.observations
         executed, judged = self._choose(seen)
         moved = self.worlds.step(executed)
-        self.replay.add_many(seen, judged, moved.reward, moved.following, moved.terminated, moved.ended)
+        if self.replays:
+            self.replay.add_many(seen, judged, moved.reward, moved.following, moved.terminated, moved.ended)
         self.step += self.spec.environments
         self._note(self.worlds.episodes)
-        if self.step > self.spec.learning_starts:
+        if self.on_policy:
+            if self.agent.record(moved.reward, moved.following, moved.terminated, moved.ended):
+                self.log = self.agent.improve(self._sample)
+                self._check_log()
+        elif self.step > self.spec.learning_starts:
             self._learn()
 
     def _learn(self) -> None:
         log = self.has_passed(self.log_every) or self.step >= self.spec.steps
         for _ in range(self.agent.updates_per_step(self.spec.environments)):
             self.log = self.agent.update(self._sample(), log)
-        if log and not np.isfinite(list(self.log.values())).all():
+        if log:
+            self._check_log()
+
+    def _check_log(self) -> None:
+        if not np.isfinite(list(self.log.values())).all():
             raise FloatingPointError(f"training diverged by step {self.step}: {self.log}")
 
     def has_passed(self, every: int) -> bool:
@@ -102,7 +121,7 @@ class Trainer:
 
     def _choose(self, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         observation = torch.from_numpy(seen)
-        if self.step < self.spec.learning_starts:
+        if self.step < self.spec.learning_starts and not self.on_policy:
             box = self.limits.box(previous_action(observation, self.limits.dim), check=False)
             uniform = self.agent.layer.random(box, self.warm_up).numpy()
             return uniform, uniform
@@ -132,8 +151,7 @@ class Trainer:
         violations = self.violations + self.worlds.violations()
         row = {"step": self.step, "episodes": self.episodes, "episode_return": self.last_return}
         row |= {"utilisation": self.last_utilisation, "violations": violations}
-        names = ("critic_loss", "q", "entropy", "temperature")
-        row |= {name: self.log.get(name, float("nan")) for name in names}
+        row |= {name: self.log.get(name, float("nan")) for name in getattr(self.agent, "columns", COLUMNS)}
         if not is_gymnasium(self.spec.task):
             row |= {name: self.recent.get(name, 0.0) / self.recent.get("count", float("nan")) for name in RECENT}
         self.recent = {}
@@ -179,7 +197,7 @@ class Trainer:
             raise ValueError(f"{self.folder.path}: the checkpoint is of an older slewrl: go on with that one")
         if differ := difference(state["spec"], dataclasses.asdict(self.spec)):
             raise ValueError(f"{self.folder.path}: the checkpoint is of another run ({differ} in run.json)")
-        if not self.replay.found:
+        if self.replays and not self.replay.found:
             raise FileNotFoundError(f"{self.replay.path} is gone: a run cannot go on without its replay")
         self.agent.load_state_dict(state["agent"])
         self.replay.written[:] = state["replay_written"].numpy()
@@ -199,6 +217,8 @@ class Trainer:
         self.violations += violations
         for k in range(self.spec.environments):
             self.replay.abandon(k)
+        if self.on_policy:
+            self.agent.abandon()
         self.worlds.reset(self.spec.seed + self.step)
 
 
@@ -301,7 +321,8 @@ def check_spec(spec: RunSpec) -> None:
     check_task_options(spec.task, spec.task_options)
     if is_gymnasium(spec.task):
         check_gymnasium_task(spec.task)
-    if spec.steps <= spec.learning_starts:
+    on_policy = getattr(AGENTS[spec.agent], "on_policy", False)
+    if spec.steps <= spec.learning_starts and not on_policy:
         raise ValueError(
             f"steps is {spec.steps}, but the first {spec.learning_starts} only fill the replay: nothing is learned "
             "(--steps more, or --learning-starts fewer)"
@@ -309,13 +330,24 @@ def check_spec(spec: RunSpec) -> None:
     limits = load_limits(spec.task, spec.limits)
     if is_simulator(spec.task):
         check_simulator(spec.task)
-        make_agent(spec, limits, Layout(limits.dim + 1))
+        check_budget(spec, make_agent(spec, limits, Layout(limits.dim + 1)))
         return  # it may take a minute to make, and be there only once: it says itself what is wrong
     worlds = make_worlds(spec.task, limits, 1, spec.task_options)
     agent = make_agent(spec, worlds.limits, worlds.layout)
+    check_budget(spec, agent)
     if spec.density != RunSpec().density and not hasattr(agent, "target_entropy"):
         raise ValueError(
             f"density is {spec.density!r}, but {spec.agent} has no entropy to measure: leave --density out"
+        )
+
+
+def check_budget(spec: RunSpec, agent: Any) -> None:
+    """Refuse a run of an on-policy agent that ends before the first update."""
+    first = agent.steps_before_learning(spec.environments) if hasattr(agent, "steps_before_learning") else 0
+    if spec.steps < first:
+        raise ValueError(
+            f"steps is {spec.steps}, but {spec.agent} collects {first} (agent.rollout x environments) before it first "
+            "learns: nothing is learned (--steps more, or --set agent.rollout fewer)"
         )
 
 

@@ -8,5 +8,7 @@ AGENTS = Registry(
         "sac": "slewrl.agents.sac:SAC",
         "td3": "slewrl.agents.td3:TD3",
         "fastsac": "slewrl.agents.fastsac:FastSAC",
+        "ppo": "slewrl.agents.ppo:PPO",
+        "ppo_lag": "slewrl.agents.ppo_lag:PPOLag",
     },
 )

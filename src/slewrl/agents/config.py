@@ -4,14 +4,17 @@ import dataclasses
 import math
 from typing import Any
 
-POSITIVE = ("learning_rate", "max_grad_norm", "initial_temperature")
-SHARES = ("discount", "target_rate")
-NOISES = ("exploration_noise", "target_noise", "target_noise_clip", "weight_decay", "penalty_scale")
-COUNTS = ("updates", "policy_every", "n_steps")
-SWITCHES = ("symmetry", "sees_all", "normalize", "compile")
-WIDTHS = ("hidden", "actor_hidden", "critic_hidden")
+POSITIVE = ("learning_rate", "max_grad_norm", "initial_temperature", "clip_range")
+SHARES = ("discount", "target_rate", "gae_lambda")
+NOISES = (
+    "exploration_noise", "target_noise", "target_noise_clip", "weight_decay", "penalty_scale", "value_weight",
+    "entropy_weight", "desired_kl", "q_updates", "budget", "multiplier_rate", "initial_multiplier",
+)  # fmt: skip
+COUNTS = ("updates", "policy_every", "n_steps", "rollout", "minibatch", "epochs", "q_draws")
+SWITCHES = ("symmetry", "sees_all", "normalize", "normalize_advantage", "compile")
+WIDTHS = ("hidden", "actor_hidden", "critic_hidden", "q_hidden")
 RANGES = ("log_std_range", "value_range")
-WORDS = {"mean_bound": ("linear", "tanh"), "amp": ("off", "bf16")}
+WORDS = {"mean_bound": ("linear", "tanh"), "amp": ("off", "bf16"), "advantage": ("gae", "action")}
 
 
 def check_config(config: Any) -> None:

@@ -77,6 +77,8 @@ class Train:
         spec = with_preset(replace(self.spec, agent_options=agent, layer_options=layer, task_options=task))
         if not self.paper_mode:
             return spec
+        if spec.agent in ("ppo", "ppo_lag"):
+            raise ValueError(f"--paper-mode is for the paper's own agents; the paper says nothing of {spec.agent}")
         if spec.density not in (RunSpec().density, "action"):
             raise ValueError(f"--paper-mode means --density action, but --density is {spec.density!r}: choose one")
         density = spec.density if spec.agent == "td3" else "action"  # TD3 has no entropy

@@ -228,7 +228,7 @@ def _module(step: Step) -> nn.Module:
     """One step of a network in torch."""
     made: nn.Module
     if isinstance(step, Activation):
-        return {"relu": nn.ReLU, "silu": nn.SiLU}[step.name]()
+        return {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh}[step.name]()
     if isinstance(step, Normalize):
         made, names = Normalizer(len(step.shift), 0), ("shift", "scale")
     elif isinstance(step, LayerNorm):

@@ -39,7 +39,7 @@ class LayerNorm(NamedTuple):
 
 
 class Activation(NamedTuple):
-    """An entry at a time: "relu", or "silu", which is x / (1 + exp(-x))."""
+    """An entry at a time: "relu", "tanh", or "silu", which is x / (1 + exp(-x))."""
 
     name: str
 
@@ -84,6 +84,8 @@ def _step(value: str, users: dict[str, list[Any]], stored: Stored) -> tuple[Step
         return _dense(nodes["Gemm"], stored), nodes["Gemm"].output[0]
     if kinds == ["Relu"]:
         return Activation("relu"), nodes["Relu"].output[0]
+    if kinds == ["Tanh"]:
+        return Activation("tanh"), nodes["Tanh"].output[0]
     if kinds == ["Mul", "Sigmoid"] and set(nodes["Mul"].input) == {value, nodes["Sigmoid"].output[0]}:
         return Activation("silu"), nodes["Mul"].output[0]
     if kinds == ["LayerNormalization"]:
@@ -94,7 +96,7 @@ def _step(value: str, users: dict[str, list[Any]], stored: Stored) -> tuple[Step
             return Normalize(*_arrays(nodes["Sub"], stored, 1), *_arrays(after[0], stored, 1)), after[0].output[0]
     raise UserFacingError(
         f"the policy has {' and '.join(kinds) or 'nothing'} after {value!r}, expected a network of linear layers with "
-        "ReLU, SiLU, LayerNorm and a normalised observation"
+        "ReLU, SiLU, tanh, LayerNorm and a normalised observation"
     )
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from slewrl.box import HALF_TYPES, FeasibleBox, LimitTensors
 from slewrl.layers import fused
 from slewrl.layers.place import Placement
+from slewrl.layers.squash import VALUES
 from slewrl.limits import RateLimits
 
 Density = Literal["normalized", "action_scaled", "action"]
@@ -115,8 +116,15 @@ class ActionLayer(ABC):
         return self.decide(latent, box).executed
 
     def decide(self, latent: Tensor, box: FeasibleBox) -> Decision:
-        """``executed`` and ``judged``, for acting; (..., d) each."""
-        return Decision(*self(latent, box)[:2])
+        """``executed`` and ``judged``, for acting; (..., d) each: the same bits, without the rest."""
+        composed = type(self).__call__ is ActionLayer.__call__ and isinstance(box, FeasibleBox)
+        if not (composed and isinstance(latent, Tensor) and fused.plain_autograd() and self.squash in VALUES):
+            return Decision(*self(latent, box)[:2])
+        wide = widen(box)
+        latent = spread(latent, box)
+        command = self.placement.command(VALUES[self.squash](finite_latent(latent, wide)), wide)
+        executed = torch.where((latent + command).isnan(), box.prev, self.enter(command.to(box.prev.dtype), box))
+        return Decision(executed, self.judge(command, executed))
 
     def exported(self, latent: Tensor, box: FeasibleBox) -> Tensor:
         """``execute`` in the fewest operations, for a graph in which each costs as much as its arithmetic; (..., d)."""

@@ -55,6 +55,10 @@ def log_sech2(u: Tensor) -> Tensor:
     return 2 * (math.log(2) - size - torch.nn.functional.softplus(-2 * size))
 
 
+VALUES: dict[Any, Any] = {tanh: torch.tanh}
+"""Squash -> the same without its log_det, where that takes longer than the rest."""
+
+
 class _Spherical(torch.autograd.Function):
     """`spherical` with an analytic backward.
 

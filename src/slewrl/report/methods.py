@@ -29,7 +29,7 @@ WORDS = {
     "action": "action entropy",
     "mean_bound=tanh": "tanh mean",
 }
-BACKBONES = {"sac": "SAC", "td3": "TD3", "fastsac": "FastSAC"}
+BACKBONES = {"sac": "SAC", "td3": "TD3", "fastsac": "FastSAC", "ppo": "PPO", "ppo_lag": "PPO-Lagrangian"}
 ROBOT_METHODS = ("boxpre", "post", "srad_qp", "srad_ball", "dtanh", "ddsrad")
 """In the order of the paper's table of the robots, which is not that of its others."""
 UNLIMITED = "none"

@@ -6,6 +6,12 @@ static inline void slewrl_silu(float *x, int size)
         x[i] = x[i] / (1.0f + expf(-x[i]));
 }
 
+static inline void slewrl_tanh(float *x, int size)
+{
+    for (int i = 0; i < size; i++)
+        x[i] = tanhf(x[i]);
+}
+
 /* The observation as the network was trained on it; the previous action has shift 0 and scale 1. */
 static inline void slewrl_normalize(float *x, const float *shift, const float *scale, int size)
 {

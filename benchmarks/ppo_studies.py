@@ -1,0 +1,285 @@
+"""What PPO learns: beside Stable-Baselines3's, with an action-conditioned advantage, and at the price of a Lagrangian.
+
+    python benchmarks/ppo_studies.py parity --task Hopper-v5 --steps 300000
+    python benchmarks/ppo_studies.py advantage --steps 300000
+    python benchmarks/ppo_studies.py lagrangian --steps 300000
+
+Every run is a folder under ``--runs``, made with the same code as ``slewrl train``; what is finished is not run again,
+what was stopped goes on, and ``--shard 1/2`` and ``2/2`` share the runs between two cores (the table of whoever
+finishes last, or of another call, is whole). A score is the mean return over the evaluations (5 seeded episodes each,
+without exploration) of the last quarter of a run. Tables go to ``--out`` as CSV, curves as PNG.
+"""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from slewrl import RateLimits
+from slewrl.runs import RunFolder, RunSpec, write_csv
+from slewrl.train import EVALUATION_SEED, check_spec, train
+
+EPISODES, EVALUATIONS = 5, 20
+
+
+@dataclass(frozen=True)
+class Study:
+    """What all studies share."""
+
+    task: str = "HalfCheetah-v5"
+    """Of Gymnasium, with presets."""
+    steps: int = 300_000
+    """Of each run."""
+    seeds: tuple[int, ...] = (12345, 22345, 32345)
+    runs: Path = Path("runs/ppo")
+    """Where run folders go."""
+    out: Path = Path("results/ppo")
+    """Where tables and figures go."""
+    shard: str = "1/1"
+    """k/n: train only every n-th run, beginning with the k-th."""
+    set: tuple[str, ...] = ()
+    """Options of our agent: NAME=VALUE ... (numbers only)."""
+
+    @property
+    def every(self) -> int:
+        """Steps between evaluations."""
+        return max(1, self.steps // EVALUATIONS)
+
+    def options(self) -> dict[str, Any]:
+        """Of --set."""
+        values = {name: float(value) for name, value in (text.split("=") for text in self.set)}
+        return {name: int(value) if value.is_integer() and value > 1 else value for name, value in values.items()}
+
+    def spec(self, seed: int, **fields: Any) -> RunSpec:
+        """A run of this study."""
+        options = {**self.options(), **fields.pop("agent_options", {})}
+        fields = {"agent": "ppo", "agent_options": options, **fields}
+        return RunSpec(
+            self.task, steps=self.steps, seed=seed, evaluate_every=self.every, evaluate_episodes=EPISODES, **fields
+        )
+
+    def share(self, jobs: Sequence[Callable[[], None]]) -> None:
+        """Do this shard's part of the work."""
+        k, n = (int(part) for part in self.shard.split("/"))
+        for job in jobs[k - 1 :: n]:
+            job()
+
+
+def ours(spec: RunSpec, path: Path) -> None:
+    """Train a run, or what is left of it."""
+    folder = RunFolder(path)
+    if not (path / "run.json").exists():
+        check_spec(spec)
+        folder.create(spec)
+    if not folder.done:
+        print(path, flush=True)
+        if not train(spec, folder):
+            raise SystemExit("stopped; the same command goes on")
+
+
+def table_of(path: Path) -> Any:
+    """A CSV as columns, or None if it is not there."""
+    return np.atleast_1d(np.genfromtxt(path, delimiter=",", names=True)) if path.exists() else None
+
+
+def score(path: Path, steps: int) -> float:
+    """Mean return over the evaluations of the last quarter; NaN if the run is not finished."""
+    rows = table_of(path / "eval.csv")
+    if rows is None or rows["step"][-1] < 0.95 * steps:
+        return float("nan")
+    return float(rows["return_mean"][rows["step"] > 0.75 * steps].mean())
+
+
+def show(title: str, found: dict[str, list[float]], seeds: Sequence[int], out: Path) -> None:
+    """Print a column a side and a row a seed, and write them."""
+    table = Table("seed", *found, title=title)
+    for i, seed in enumerate(seeds):
+        table.add_row(str(seed), *(f"{scores[i]:,.1f}" for scores in found.values()))
+    spread = [(np.mean(scores), np.std(scores, ddof=1) if len(scores) > 1 else 0.0) for scores in found.values()]
+    table.add_row("mean", *(f"{mean:,.1f} ± {std:,.1f}" for mean, std in spread))
+    Console(width=120).print(table)
+    write_csv(out, [{"seed": seed, **{k: v[i] for k, v in found.items()}} for i, seed in enumerate(seeds)])
+
+
+# ---------------------------------------------------------------------- parity
+
+
+@dataclass(frozen=True)
+class Parity(Study):
+    """PPO without a rate limit beside Stable-Baselines3's own, both with its defaults."""
+
+    task: str = "Hopper-v5"
+    """Of Gymnasium."""
+
+    def __call__(self) -> None:
+        """Train both, then compare."""
+        sides = {"slewrl": self.slewrl, "Stable-Baselines3": self.theirs}
+        folders = {name: [self.runs / f"parity-{self.task}-{name}-s{seed}" for seed in self.seeds] for name in sides}
+        jobs = [
+            lambda side=side, seed=seed, path=path: side(seed, path)
+            for name, side in sides.items()
+            for seed, path in zip(self.seeds, folders[name], strict=True)
+        ]
+        self.share(jobs)
+        found = {name: [score(path, self.steps) for path in paths] for name, paths in folders.items()}
+        title = f"{self.task}, PPO without a rate limit, {self.steps:,} steps: return"
+        show(title, found, self.seeds, self.out / f"parity-{self.task}.csv")
+        (a, s), (b, t) = ((np.mean(x), np.std(x, ddof=1) if len(x) > 1 else 0.0) for x in found.values())
+        verdict = "within" if abs(a - b) <= max(s, t) else "NOT within"
+        print(f"the means differ by {abs(a - b):,.1f}, {verdict} the larger spread over seeds, {max(s, t):,.1f}")
+
+    def slewrl(self, seed: int, path: Path) -> None:
+        """Our side: layer ``none``; the limits only decide what counts as a violation."""
+        ours(self.spec(seed, layer="none"), path)
+
+    def theirs(self, seed: int, path: Path) -> None:
+        """Their side, on the plain task."""
+        from stable_baselines3 import PPO
+        from stable_baselines3.common.callbacks import BaseCallback
+
+        if (path / "eval.csv").exists():
+            return
+        print(path, flush=True)
+        env, rows = gym.make(self.task), []
+        every = self.every
+
+        class Evaluations(BaseCallback):
+            def _on_step(self) -> bool:
+                if self.num_timesteps % every == 0:
+                    returns = [episode(self.model, env, EVALUATION_SEED + k) for k in range(EPISODES)]
+                    rows.append({"step": self.num_timesteps, "return_mean": np.mean(returns)})
+                return True
+
+        PPO("MlpPolicy", self.task, seed=seed, device="cpu").learn(self.steps, callback=Evaluations())
+        write_csv(path / "eval.csv", rows)
+
+
+def episode(model: Any, env: Any, seed: int) -> float:
+    """The return of one episode without exploration."""
+    observation, total, done = env.reset(seed=seed)[0], 0.0, False
+    while not done:
+        observation, reward, terminated, truncated, _ = env.step(model.predict(observation, deterministic=True)[0])
+        total, done = total + float(reward), terminated or truncated
+    return total
+
+
+# ---------------------------------------------------------------------- the action-conditioned advantage
+
+
+@dataclass(frozen=True)
+class Advantage(Study):
+    """Plain against action-conditioned advantages with DD-SRad, as heterogeneity (kappa = max delta / min delta) grows.
+
+    Half of the joints get delta sqrt(kappa), the others delta / sqrt(kappa): for an even number of joints the volume of
+    F_t is the same throughout, so that only heterogeneity differs. With kappa 2.5 that is the preset ``tight`` of
+    HalfCheetah-v5.
+    """
+
+    kappas: tuple[float, ...] = (1.0, 10.0)
+    delta: float = 0.1**0.5
+    """Geometric mean of the limits, in action units; that of ``tight`` on HalfCheetah-v5."""
+
+    def __call__(self) -> None:
+        """Train, then compare."""
+        cells = [(kappa, kind) for kappa in self.kappas for kind in ("gae", "action")]
+        folders = {
+            f"kappa {kappa:g}, {kind}": [
+                self.runs / f"advantage-{self.task}-k{kappa:g}-{kind}-s{s}" for s in self.seeds
+            ]
+            for kappa, kind in cells
+        }
+        jobs = [
+            lambda path=path, seed=seed, kappa=kappa, kind=kind: ours(
+                self.spec(seed, limits=str(self.limits(kappa)), agent_options={"advantage": kind}), path
+            )
+            for (kappa, kind), paths in zip(cells, folders.values(), strict=True)
+            for seed, path in zip(self.seeds, paths, strict=True)
+        ]
+        self.share(jobs)
+        found = {name: [score(path, self.steps) for path in paths] for name, paths in folders.items()}
+        title = f"{self.task}, PPO with DD-SRad, delta {self.delta:.3g} on average, {self.steps:,} steps: return"
+        show(title, found, self.seeds, self.out / f"advantage-{self.task}.csv")
+
+    def limits(self, kappa: float) -> Path:
+        """A file of limits; as in ``tight``, the first half of the joints is the slower one."""
+        base = RateLimits.preset(self.task, "tight")
+        slow = np.arange(base.dim) < base.dim // 2
+        delta = np.where(slow, self.delta / kappa**0.5, self.delta * kappa**0.5)
+        path = self.runs / f"{self.task}-k{kappa:g}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        RateLimits(dict(zip(base.names, delta.tolist(), strict=True)), base.low, base.high).to_yaml(path)
+        return path
+
+
+# ---------------------------------------------------------------------- the Lagrangian
+
+
+@dataclass(frozen=True)
+class Lagrangian(Study):
+    """PPO-Lagrangian: its violation rate and its multiplier over a run, as CSV and PNG."""
+
+    limits: str = "tight"
+    """What counts as a violation."""
+
+    def __call__(self) -> None:
+        """Train, then draw."""
+        paths = {seed: self.runs / f"lagrangian-{self.task}-{self.limits}-s{seed}" for seed in self.seeds}
+        self.share([lambda s=s, p=p: ours(self.run(s), p) for s, p in paths.items()])
+        curves = {seed: table_of(path / "train.csv") for seed, path in paths.items()}
+        evaluations = {seed: table_of(path / "eval.csv") for seed, path in paths.items()}
+        if any(rows is None for rows in (*curves.values(), *evaluations.values())):
+            print("some runs are not there yet")
+            return
+        names = ("step", "cost", "multiplier", "entropy", "violations")
+        rows = [{"seed": s, **{n: float(row[n]) for n in names}} for s, table in curves.items() for row in table]
+        write_csv(self.out / f"lagrangian-{self.task}.csv", rows)
+        last = {seed: table[-1] for seed, table in evaluations.items()}
+        for seed, row in last.items():
+            rate, total = row["violation_rate"], row["return_mean"]
+            print(f"seed {seed}: violation rate of the mean policy {rate:.4f} at the end, return {total:,.1f}")
+        self.draw(curves, evaluations)
+
+    def run(self, seed: int) -> RunSpec:
+        """A run: no limit in the way."""
+        return self.spec(seed, agent="ppo_lag", layer="none", limits=self.limits)
+
+    def draw(self, curves: dict[int, Any], evaluations: dict[int, Any]) -> None:
+        """Three panels: cost while exploring, violation rate of the mean policy, multiplier."""
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+
+        panels = (
+            (curves, "cost", "violation rate, exploring"),
+            (evaluations, "violation_rate", "violation rate, mean policy"),
+            (curves, "multiplier", "multiplier"),
+            (evaluations, "return_mean", "return, mean policy"),
+        )
+        figure, axes = plt.subplots(1, 4, figsize=(14, 3), layout="constrained")
+        for axis, (tables, name, label) in zip(axes, panels, strict=True):
+            for seed, rows in tables.items():
+                axis.plot(rows["step"], rows[name], label=str(seed))
+            axis.set(xlabel="environment steps", title=label)
+        axes[0].legend(title="seed")
+        self.out.mkdir(parents=True, exist_ok=True)
+        figure.savefig(self.out / f"lagrangian-{self.task}.png", dpi=120)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    chosen: Any = tyro.extras.subcommand_cli_from_dict(
+        {"parity": Parity, "advantage": Advantage, "lagrangian": Lagrangian}, description=__doc__
+    )
+    chosen()
