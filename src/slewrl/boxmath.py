@@ -145,10 +145,10 @@ def over_budget(action: Array, prev: Array, down: Array, up: Array, budget: Numb
         step = action - prev
         spent = (np.abs(step) / np.where(step > 0, up, down)).sum(-1)
     over: NDArray[np.bool_] = np.array(~(spent <= float(limit)))
-    # The sum of d quotients is within (d + 1) roundings of the truth; anything this near to B is looked at again.
-    doubtful = np.isfinite(spent) & (np.abs(spent - float(limit)) <= 1e-12 * max(1, action.shape[-1]) * float(limit))
-    for where in zip(*np.nonzero(doubtful), strict=True):
-        rows = ([Fraction(float(x)) for x in array[where]] for array in (action, prev, down, up))
+    # The sum of d quotients is within d + 1 roundings of the truth; anything nearer to B is looked at again.
+    doubtful = np.abs(spent - float(limit)) <= (action.shape[-1] + 8) * np.finfo(np.float64).eps * float(limit)
+    for where in np.argwhere(doubtful).tolist():
+        rows = ([Fraction(float(x)) for x in array[tuple(where)]] for array in (action, prev, down, up))
         moves = ((a - p, fall, rise) for a, p, fall, rise in zip(*rows, strict=True))
-        over[where] = sum(move / rise if move > 0 else -move / fall for move, fall, rise in moves) > limit
+        over[tuple(where)] = sum(move / rise if move > 0 else -move / fall for move, fall, rise in moves) > limit
     return over
