@@ -6,6 +6,7 @@ its own, (s, draw, -rejection_penalty, s): a loop at a penalty, which the critic
 Where this differs from the authors' program: docs/deviations.md.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -41,6 +42,8 @@ class ARAM(Post):
             raise ValueError(f"tries is {self.tries!r}, expected a whole number >= 1")
         if not 0 <= self.augmented_share <= 0.5:
             raise ValueError(f"augmented_share is {self.augmented_share!r}, expected a number in [0, .5]")
+        if not 0 <= self.rejection_penalty < math.inf:
+            raise ValueError(f"rejection_penalty is {self.rejection_penalty!r}, expected a finite number >= 0")
 
     def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Decision:
         """The first of the draws for each row (N, d) that lies in F_t, or the last projected; also what is judged."""
