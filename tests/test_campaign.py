@@ -63,7 +63,7 @@ def test_the_papers_grids(name, count):
 def test_the_tight_table_is_a_full_product():
     cells = {(s.task, s.agent, s.layer, s.seed) for s in CAMPAIGNS["paper-tight"]().runs}
     assert cells == {(t, a, m, s) for t in TASKS for a in ("sac", "td3") for m in METHODS for s in SEEDS}
-    assert {s.layer for s in CAMPAIGNS["rivals"]().runs} == set(LAYERS)
+    assert {s.layer for s in CAMPAIGNS["rivals"]().runs} == set(LAYERS) - {"budget"}  # has one limit more
 
 
 def test_every_campaign_can_begin():

@@ -112,7 +112,7 @@ def test_nan_holds_and_infinity_saturates(name):
     one_bad = torch.zeros(1, 8)
     one_bad[0, 3] = NAN
     assert layer(one_bad, box).executed[0, 3] == prev[0, 3]
-    if name != "srad_ball":  # a ball reaches an edge in one direction only
+    if name not in ("srad_ball", "budget"):  # a ball reaches an edge in one direction only, a budget not all at once
         for sign in (1, -1):
             edge = box.high if sign > 0 else box.low
             far = layer(torch.full((1, 8), sign * INF), box).executed

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slewrl import boxmath
 from slewrl.box import FeasibleBox
 from slewrl.layers.base import ActionLayer
 from slewrl.layers.truncnorm import TruncNorm
@@ -159,6 +160,13 @@ def judge(action: Tensor, prev: Tensor, limits: RateLimits) -> Tally:
         tally.nan = int(np.isnan(wide_action).sum())
         tally.overshoot = float(np.nanmax(np.append(excess, 0.0)))
     return tally
+
+
+def judge_budget(action: Tensor, prev: Tensor, limits: RateLimits, budget: float) -> Tally:
+    """Count the actions (..., d) that spent more than ``budget`` after ``prev``, exactly. One case is one action."""
+    wide_action, wide_prev = action.double().numpy(), prev.double().numpy()
+    over = boxmath.over_budget(wide_action, wide_prev, limits.down, limits.up, budget)
+    return Tally(cases=over.size, violations=int(over.sum()), nan=int(np.isnan(wide_action).any(-1).sum()))
 
 
 def outside_by_fractions(

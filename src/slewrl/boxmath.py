@@ -8,7 +8,8 @@ In exact arithmetic that line is all there is. In floats ``prev + up`` rounds, h
 * ``round_down`` / ``round_up`` turn what the user wrote into floats *inside* it;
 * ``guard`` shrinks a limit by half an ulp of the range, so that the two-line box above is sound as it stands;
 * ``guard_edges`` / ``tight_edges`` give the box's float edges;
-* ``outside`` decides, with no rounding error at all, whether an executed action left the set.
+* ``outside`` decides, with no rounding error at all, whether an executed action left the set;
+* ``over_budget`` decides likewise whether a step of all joints together spent more than they share.
 
 Everything works on numpy arrays or torch tensors of one float dtype: pass the module as ``xp``. This file
 imports numpy only, so the controller on the robot can use it without torch.
@@ -19,6 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 # numpy arrays and torch tensors share the operators and the five functions used here; there is no common type.
 Array = Any
@@ -120,3 +122,33 @@ def outside(action: Array, prev: Array, down: Array, up: Array, low: Array, high
     rate_ok = (step < up) | ((step == up) & (error <= 0))
     rate_ok = rate_ok & ((step > -down) | ((step == -down) & (error >= 0)))
     return ~(rate_ok & (action >= low) & (action <= high))
+
+
+def over_budget(action: Array, prev: Array, down: Array, up: Array, budget: Number) -> NDArray[np.bool_]:
+    """Exactly which steps spent more than ``budget``: sum_i |a_i - prev_i| / rate_i > budget, rate_i the way it moved.
+
+    Sums that floats decide beyond doubt are left at that; the others are done in rational numbers. NaN counts.
+
+    Args:
+        action: (..., d), float64 or exact in it.
+        prev: (..., d).
+        down: largest fall per step as the user wrote it, (d,) or (..., d).
+        up: largest rise per step.
+        budget: B, > 0.
+
+    Returns:
+        Booleans (...).
+    """
+    action, prev, down, up = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (action, prev, down, up)))
+    limit = exact(budget)
+    with np.errstate(all="ignore"):
+        step = action - prev
+        spent = (np.abs(step) / np.where(step > 0, up, down)).sum(-1)
+    over: NDArray[np.bool_] = np.array(~(spent <= float(limit)))
+    # The sum of d quotients is within d + 1 roundings of the truth; anything nearer to B is looked at again.
+    doubtful = np.abs(spent - float(limit)) <= (action.shape[-1] + 8) * np.finfo(np.float64).eps * float(limit)
+    for where in np.argwhere(doubtful).tolist():
+        rows = ([Fraction(float(x)) for x in array[tuple(where)]] for array in (action, prev, down, up))
+        moves = ((a - p, fall, rise) for a, p, fall, rise in zip(*rows, strict=True))
+        over[tuple(where)] = sum(move / rise if move > 0 else -move / fall for move, fall, rise in moves) > limit
+    return over

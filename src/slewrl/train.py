@@ -29,7 +29,7 @@ from slewrl.envs.tasks import (
 )
 from slewrl.envs.worlds import Episode, Layout
 from slewrl.evaluate import Act, Evaluation, evaluate, evaluate_worlds
-from slewrl.layers import LAYERS, make_layer
+from slewrl.layers import layer_class, make_layer
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
 from slewrl.logs import Logs, Report
@@ -82,8 +82,10 @@ class Trainer:
         spec, sizes = self.spec, (self.worlds.layout.size, self.limits.dim)
         if not self.replays:
             return Replay(0, 0, spec.environments, *sizes)  # never written to
-        capacity = min(spec.capacity, 2 * spec.steps)  # a step writes two rows at most
-        interval = checkpoint.KEEP * spec.evaluate_every  # so that the oldest checkpoint kept finds its rows, too
+        per_step = 2 + self.agent.layer.self_loops  # rows a step writes at most
+        capacity = min(spec.capacity, per_step * spec.steps)
+        # So that the oldest checkpoint kept finds its rows, too; the replay reckons with two rows a step.
+        interval = -(-checkpoint.KEEP * spec.evaluate_every * per_step // 2)
         return Replay(capacity, interval, spec.environments, *sizes, self.folder.path / "replay")
 
     # ------------------------------------------------------------------ one step of Algorithm 1
@@ -92,6 +94,7 @@ class Trainer:
         """One step of every environment and, past the warm-up, as many updates as the agent makes of it."""
         seen = self.worlds.observations
         executed, judged = self._choose(seen)
+        self._store_rejected(seen)
         moved = self.worlds.step(executed)
         if self.replays:
             self.replay.add_many(seen, judged, moved.reward, moved.following, moved.terminated, moved.ended)
@@ -103,6 +106,11 @@ class Trainer:
                 self._check_log()
         elif self.step > self.spec.learning_starts:
             self._learn()
+
+    def _store_rejected(self, seen: np.ndarray) -> None:
+        """A draw that was not executed leads from a state to itself, at a penalty: a row before the step's own."""
+        for k, action in self.agent.layer.take_rejected():
+            self.replay.add(k, seen[k], action.numpy(), -self.agent.layer.rejection_penalty, seen[k], False, False)
 
     def _learn(self) -> None:
         log = self.has_passed(self.log_every) or self.step >= self.spec.steps
@@ -138,7 +146,7 @@ class Trainer:
     def _note(self, episodes: list[Episode]) -> None:
         for episode in episodes:
             use = rate_use(episode.chain, self.limits)
-            self.violations += use.violations
+            self.violations += use.violations + self.agent.layer.breaches(episode.chain, self.limits)
             self.episodes += 1
             self.last_return, self.last_utilisation = episode.total, use.utilisation
             for name, value in {"count": 1.0, "length": float(use.steps), **episode.measures}.items():
@@ -155,7 +163,7 @@ class Trainer:
         if not is_gymnasium(self.spec.task):
             row |= {name: self.recent.get(name, 0.0) / self.recent.get("count", float("nan")) for name in RECENT}
         self.recent = {}
-        return row
+        return row | self.agent.layer.columns()
 
     def evaluation_row(self) -> dict[str, float]:
         """What eval.csv gets: seeded episodes without exploration."""
@@ -187,6 +195,7 @@ class Trainer:
             "worlds": _plain(self.worlds.get_state()),
             "violations_under_way": self.worlds.violations(),
             "csv": self.folder.sizes(),
+            "layer": dict(self.agent.layer.counts()),
             **{name: getattr(self, name) for name in SCALARS},
         }
         checkpoint.save(self.folder.checkpoints, self.step, state)
@@ -204,6 +213,7 @@ class Trainer:
         self.rng.bit_generator.state = state["rng"]
         self.warm_up.set_state(state["warm_up"])
         self.folder.cut(state["csv"])
+        self.agent.layer.counts().update(state.get("layer", {}))
         for name in SCALARS:
             setattr(self, name, state[name])
         if state["worlds"] is None:
@@ -317,7 +327,7 @@ def check_spec(spec: RunSpec) -> None:
         if getattr(spec, name) < 0:
             raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 0")
     check_options("agent", AGENTS[spec.agent].Config, spec.agent_options)
-    check_options("layer", LAYERS[spec.layer], spec.layer_options)
+    check_options("layer", layer_class(spec.layer), spec.layer_options)
     check_task_options(spec.task, spec.task_options)
     if is_gymnasium(spec.task):
         check_gymnasium_task(spec.task)
@@ -335,6 +345,10 @@ def check_spec(spec: RunSpec) -> None:
     worlds = make_worlds(spec.task, limits, 1, spec.task_options)
     agent = make_agent(spec, worlds.limits, worlds.layout)
     check_budget(spec, agent)
+    if agent.layer.self_loops and not hasattr(agent, "target_entropy"):
+        raise ValueError(
+            f"layer {spec.layer} draws until a draw is feasible, and {spec.agent} does not draw: --agent sac"
+        )
     if spec.density != RunSpec().density and not hasattr(agent, "target_entropy"):
         raise ValueError(
             f"density is {spec.density!r}, but {spec.agent} has no entropy to measure: leave --density out"
@@ -355,7 +369,7 @@ def check_options(owner: str, kind: Any, options: dict[str, Any]) -> None:
     """Refuse options that ``kind``, a dataclass, does not have."""
     if not dataclasses.is_dataclass(kind):
         raise ValueError(f"{owner} is {kind!r}, expected a class that subclasses ActionLayer")
-    known = [field.name for field in dataclasses.fields(kind) if field.name != "density"]
+    known = [field.name for field in dataclasses.fields(kind) if field.init and field.name != "density"]
     if unknown := set(options) - set(known):
         raise ValueError(f"--set {owner}.{min(unknown)}: the {owner} has no such option; it has: {', '.join(known)}")
 

@@ -21,20 +21,28 @@ LAYERS = Registry(
         "interval_srad": "slewrl.layers.interval:IntervalSRad",
         "truncnorm": "slewrl.layers.truncnorm:TruncNorm",
         "none": "slewrl.layers.projection:NoLimit",
+        "budget": "slewrl.layers.budget:Budget",
     },
 )
+BENCHMARK_LAYERS = Registry("layer", {"qp": "slewrl.layers.qp:QP", "aram": "slewrl.layers.aram:ARAM"})
+"""Families the others are compared with, for training and benchmarks only: `qp` calls a solver (extra `bench`)."""
+
+
+def layer_class(name: str) -> Any:
+    """The class behind a name of ``LAYERS`` or ``BENCHMARK_LAYERS``, or behind a dotted path."""
+    return (BENCHMARK_LAYERS if name in BENCHMARK_LAYERS else LAYERS)[name]
 
 
 def make_layer(name: str, density: Density = "normalized", **options: Any) -> ActionLayer:
     """A layer by name (see ``LAYERS``) or by dotted path "package.module:Class".
 
     Args:
-        name: e.g. "ddsrad".
+        name: e.g. "ddsrad"; "qp" and "aram", of ``BENCHMARK_LAYERS``, work as well.
         density: units of the log-probability: "normalized", "action_scaled" or "action" (the paper's).
         options: the layer's own fields, e.g. ``penalty_weight``.
     """
-    layer: ActionLayer = LAYERS[name](density=density, **options)
+    layer: ActionLayer = layer_class(name)(density=density, **options)
     return layer
 
 
-__all__ = ["LAYERS", "Action", "ActionLayer", "Density", "make_layer"]
+__all__ = ["BENCHMARK_LAYERS", "LAYERS", "Action", "ActionLayer", "Density", "layer_class", "make_layer"]

@@ -10,7 +10,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.box import HALF_TYPES, FeasibleBox, LimitTensors
@@ -72,6 +74,8 @@ class ActionLayer(ABC):
     """Whether ``executed`` always lies in F_t."""
     placement: ClassVar[Placement]
     """Where v goes: one of `place.py`."""
+    self_loops: ClassVar[int] = 0
+    """Most actions per step and environment that ``take_rejected`` gives."""
 
     def __post_init__(self) -> None:
         """Refuse an unknown density or a weight that is not a finite number >= 0."""
@@ -98,7 +102,7 @@ class ActionLayer(ABC):
         wide = widen(box)
         latent = spread(latent, box)
         u = finite_latent(latent, wide)
-        v, log_det = self.squash(u)
+        v, log_det = self.normalise(u, wide)
         if log_det.shape != u.shape[:-1]:
             raise ValueError(
                 f"{type(self).__name__}.squash gives a log_det of shape {tuple(log_det.shape)}, expected "
@@ -191,12 +195,34 @@ class ActionLayer(ABC):
         shift = self.placement.reference(limits) if self.density == "action_scaled" else 0.0
         return shift - limits.dim
 
+    # ------------------------------------------------------------------ what a training run asks besides
+
+    def breaches(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
+        """Steps of a chain of executed actions (T + 1, d) that broke what the layer promises beyond F_t; exact."""
+        return 0
+
+    def counts(self) -> dict[str, int]:
+        """What the layer counted since ``columns`` was last asked for; a checkpoint keeps it. Here: nothing."""
+        return {}
+
+    def columns(self) -> dict[str, float]:
+        """What train.csv gets of ``counts``, which begin again at 0. Here: nothing."""
+        return {}
+
+    def take_rejected(self) -> list[tuple[int, Tensor]]:
+        """(environment, action (d,)) of actions drawn last and not executed, for the replay. Here: none."""
+        return []
+
     # ------------------------------------------------------------------ the parts a layer names or replaces
 
     @staticmethod
     @abstractmethod
     def squash(u: Tensor) -> tuple[Tensor, Tensor]:
         """u (..., d) to v (..., d) and log |det dv/du| (...), summed over joints: one of `squash.py`."""
+
+    def normalise(self, u: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor]:
+        """As ``squash``, where the set of v depends on the box, too. Here: it does not."""
+        return self.squash(u)
 
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
         """The command moved into F_t. Here: a map that reaches the edges only, so the move is sub-ulp."""

@@ -44,6 +44,22 @@ def gauge(u: Tensor) -> tuple[Tensor, Tensor]:
     return ratio * u, log_det.squeeze(-1)
 
 
+def radial(u: Tensor, gauge: Tensor) -> tuple[Tensor, Tensor]:
+    """v = u f(g) / g, f(g) = g / sqrt(1 + g^2): R^d onto the open set {gauge < 1}, along rays.
+
+    The gauge g is convex, and g(s u) = s g(u) for s > 0. With phi = f(g) / g the Jacobian is phi I + phi' u grad(g)^T,
+    and u . grad(g) = g (Euler), so det = phi^(d - 1) (phi + g phi') = phi^(d - 1) f'(g) = (1 + g^2)^{-(d + 2)/2}.
+
+    Args:
+        u: (..., d).
+        gauge: g of each, (..., 1).
+    """
+    # f is 1 to the last bit beyond the upper end, and f(g) / g below the lower.
+    g = gauge.clamp(torch.finfo(u.dtype).tiny, 2.0**50)
+    reach, log_slope = spherical(g)
+    return u * (reach / gauge.clamp_min(torch.finfo(u.dtype).tiny)), (u.shape[-1] + 2) / 3 * log_slope
+
+
 def clip(u: Tensor) -> tuple[Tensor, Tensor]:
     """v = u clipped to [-1, 1]; log_det = 0, that of the map before the clip."""
     return u.clamp(-1.0, 1.0), torch.zeros_like(u[..., 0])

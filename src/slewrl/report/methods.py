@@ -19,6 +19,9 @@ LABELS = {
     "srad_gauge": "SRad-gauge",
     "ddsrad_smooth": "DD-SRad smooth",
     "none": "No limit",
+    "budget": "Budget",
+    "qp": "QP layer",
+    "aram": "ARAM",
 }
 """Layer -> name in a table; the paper's names for the paper's methods."""
 PAPER_MODE = "action mean_bound=tanh"

@@ -27,6 +27,7 @@ COLOURS = {
     "interval_srad": "#7F3C8D",
     "truncnorm": "#11A579",
     "none": "#444444",
+    "budget": "#E58606",
 }
 COLUMNS = 5
 

@@ -1,0 +1,174 @@
+"""A budget over joints: sum_i |da_i| / delta_i <= B, within F_t and without a solver.
+
+One coupled limit, for joints that share a supply: with B = 2, two joints may move at full rate at once, or four at half
+of it. The set is a polytope that moves with prev. Seen from prev, and measured in increments over the way to the edge
+of F_t on their side, x_i = da_i / R_i, it is {g(x) <= 1} with the gauge
+
+    g(x) = max(max_i |x_i|, sum_i w_i |x_i| / B),     w_i = R_i / delta_i in [0, 1],
+
+R_i and delta_i those of the sign of x_i. The layer goes along rays, x = u f(g(u)) / g(u) with DD-SRad's squash f, which
+fills that set (`squash.radial`), and a = prev + R x. For one joint and B = 1 it is DD-SRad.
+
+f and not tanh, because DD-SRad has it, too: its slope decays as |u|^-3, so a saturated policy finds back.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slewrl import boxmath
+from slewrl.box import FeasibleBox
+from slewrl.layers import place, squash
+from slewrl.layers.base import ActionLayer, squared_norm
+from slewrl.limits import RateLimits
+
+WIDE = torch.finfo(torch.float64)
+
+
+@dataclass(frozen=True)
+class Budget(ActionLayer):
+    """See the module.
+
+    Args:
+        budget: B, in joints at full rate, in (0, d]; d never binds. None: half the joints.
+    """
+
+    penalty_weight: float = 0.005
+    budget: float | None = None
+    placement = place.hold
+
+    def __post_init__(self) -> None:
+        """Refuse a budget that is no positive number."""
+        super().__post_init__()
+        given = self.budget
+        number = not isinstance(given, bool) and isinstance(given, int | float)
+        if given is not None and not (number and 0 < given < math.inf):
+            raise ValueError(f"budget is {given!r}, expected a number of joints > 0")
+
+    def allowance(self, joints: int) -> float:
+        """B for this many joints.
+
+        Raises:
+            ValueError: it is more than all of them could spend.
+        """
+        given = joints / 2 if self.budget is None else float(self.budget)
+        if given > joints:
+            raise ValueError(f"budget is {given:g}, expected at most {joints}: what all joints spend at full rate")
+        return given
+
+    def squash(self, u: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]  # B is the layer's own
+        """The map away from the bounds, where every w_i is 1."""
+        return self._radial(u, torch.ones_like(u))
+
+    def normalise(self, u: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor]:
+        """u to x, and log |det dx/du|."""
+        rate = torch.where(u >= 0, box.working.up, box.working.down)
+        return self._radial(u, box.radius(u) / rate.clamp_min(torch.finfo(u.dtype).tiny))  # a rate of 0 holds
+
+    def _radial(self, u: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        size = u.abs()
+        spent = (weight * size).sum(-1, keepdim=True) / self.allowance(u.shape[-1])
+        return squash.radial(u, torch.maximum(size.amax(-1, keepdim=True), spent))
+
+    def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
+        """Into F_t and the budget, exactly; the map leaves both by rounding only, so the gradient is the map's."""
+        limits = (box.prev, box.low, box.high, box.exact.down, box.exact.up)
+        entered: Tensor = _Enter.apply(command, *limits, self.allowance(command.shape[-1]))  # type: ignore[no-untyped-call]
+        return entered
+
+    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
+        """|u|^2, as in DD-SRad."""
+        return squared_norm(latent)
+
+    def random(self, box: FeasibleBox, generator: torch.Generator | None = None) -> Tensor:
+        """Uniform along each ray from prev; rays are chosen as the uniform law on F_t has them."""
+        drawn = box.sample(generator)
+        again = torch.rand(drawn[..., :1].shape, generator=generator, dtype=drawn.dtype, device=drawn.device)
+        step = drawn - box.prev
+        share = self.allowance(step.shape[-1]) / spending(step, box.exact.down, box.exact.up)
+        # Beyond the budget: another length, from the law t^(d - 1) dt of a uniform point on a ray of the set.
+        length = torch.where(share < 1, share * again.double() ** (1 / step.shape[-1]), 1.0)
+        return self.enter((box.prev + length * step).to(drawn.dtype), box)
+
+    def target_entropy(self, limits: RateLimits) -> float:
+        """As elsewhere the same distance from uniform as SAC's -d: uniform over less has log(volume share) less."""
+        base = super().target_entropy(limits)
+        if self.density == "action":
+            return base
+        share = volume_share(self.allowance(limits.dim), limits.dim)
+        return base + math.log(share.numerator) - math.log(share.denominator)
+
+    def breaches(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
+        """Steps of a chain (T + 1, d) that spent more than the budget, decided in rational numbers."""
+        allowance = self.allowance(limits.dim)
+        return int(boxmath.over_budget(actions[1:], actions[:-1], limits.down, limits.up, allowance).sum())
+
+
+def volume_share(budget: float, joints: int) -> Fraction:
+    """The share of [-1, 1]^d with sum |x_i| <= B, exactly: P(sum of d uniforms <= B) (Irwin-Hall)."""
+    b = Fraction(budget)
+    terms = ((-1) ** k * math.comb(joints, k) * (b - k) ** joints for k in range(math.floor(b) + 1))
+    return min(Fraction(1), sum(terms, Fraction(0)) / math.factorial(joints))
+
+
+def spending(step: Tensor, down: Tensor, up: Tensor) -> Tensor:
+    """An upper bound of sum_i |step_i| / rate_i, (..., 1) in float64, above the exact sum by some roundings.
+
+    Each quotient and each sum of non-negative terms is off by a factor of at most 1 +- 2^-53, an underflow by less than
+    ``tiny`` altogether; there are d + 3 roundings, counting that of ``step`` itself and the product here.
+    """
+    size = step.double().abs()
+    rate = torch.where(step >= 0, up, down).clamp_min(WIDE.tiny)  # a rate of 0 never moved
+    spent = torch.where(size == size, size / rate, 0.0).sum(-1, keepdim=True)
+    return spent * (1 + (step.shape[-1] + 8) * WIDE.eps) + WIDE.tiny
+
+
+class _Enter(torch.autograd.Function):
+    """Clip to F_t and, where the sum exceeds B, pull every joint towards prev; identity backward.
+
+    Claim: executed lies in F_t, and sum |executed_i - prev_i| / delta_i <= B, both in exact arithmetic.
+
+    Let c be the command clipped to F_t (Theorem 1 or 2: exactly inside), p = prev, both in the format F of actions, and
+    s = RN(c - p) in float64, so s = (c - p)(1 + e), |e| <= w = 2^-53. If the bound on the sum (`spending`) is <= B,
+    c is executed and the claim holds. Else, with t <= (B / bound)(1 - 12 w), the joint moves by m = max(t |s| - h, 0)
+    in float64, then rounded to F.
+
+    F_t: m < |c - p|, so p +- m lies between p and c, which are numbers of F; rounding is monotone, to float64 and then
+    to F, so what is executed lies between them, too.
+
+    B: rounding p +- m moves it by at most (eps(F) / 2 + w) max(|p|, |c|), or half the smallest subnormal of F, and
+    h = eps(F) max(|p|, |c|, smallest normal of F) is more than either. So |executed - p| <= t |s| (1 + 2 w)
+    <= t |c - p| (1 + 4 w), and over the joints the sum is at most t (1 + 4 w) bound <= B (1 - 12 w)(1 + 4 w) <= B.
+
+    No property of the map is used. With t |s| < h the joint holds, which boxes of a few floats come to.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        command: Tensor, prev: Tensor, low: Tensor, high: Tensor, down: Tensor, up: Tensor, budget: float
+    ) -> Tensor:
+        inside = torch.clamp(torch.where(command.isnan(), prev, command), low, high)
+        here, there = prev.double(), inside.double()
+        step = there - here
+        bound = spending(step, down, up)
+        kept = budget / bound * (1 - 8 * WIDE.eps)
+        own = torch.finfo(prev.dtype)
+        slack = own.eps * torch.maximum(here.abs(), there.abs()).clamp_min(own.tiny)
+        pulled = here + torch.copysign((kept * step.abs() - slack).clamp_min(0.0), step)
+        return torch.where(bound > budget, pulled.to(prev.dtype), inside)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None, None, None]:
+        return grad, None, None, None, None, None, None
