@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from slewrl.report import claims, compare
+from slewrl.report import claims, compare, families
 from slewrl.report.campaign_page import write_page
 from slewrl.report.data import Results, load
 from slewrl.report.plates import plates
@@ -25,7 +25,8 @@ def report(
         pdf: whether to write each figure as PDF, too; to embed its letters takes longer than to draw it.
     """
     results = load(store_path)
-    written = write_tables(results, out / "tables")
+    table1 = families.rows(results, store_path)
+    written = write_tables(results, out / "tables", table1)
     say(f"{len(results.runs)} of {results.planned} runs, {len(written)} tables")
     (out / "figures").mkdir(exist_ok=True)
     drawn = []
@@ -35,13 +36,13 @@ def report(
         drawn.append((plate, svg))
         say(plate.title)
     if html:
-        write_page(out / "index.html", results, drawn)
+        write_page(out / "index.html", results, drawn, table1)
         written.append(out / "index.html")
     return written
 
 
-def write_tables(results: Results, folder: Path) -> list[Path]:
-    """Results, claims and the comparison with the paper, each in the formats that suit it."""
+def write_tables(results: Results, folder: Path, table1: Rows = ()) -> list[Path]:
+    """Results, claims, the comparison with the paper and its Table 1, each in the formats that suit it."""
     found = tables(results)
     texts = {
         "results.md": "\n".join(map(markdown, found)),
@@ -51,6 +52,7 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
     others: dict[str, Rows] = {
         "claims": claims.rows(claims.findings(results)),
         "compare": compare.rows(compare.compare(results)),
+        "table1": table1,
     }
     for name, rows in others.items():
         if rows:

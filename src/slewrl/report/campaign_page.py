@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from slewrl.report import walking
+from slewrl.report import families, walking
 from slewrl.report.claims import Finding, findings
 from slewrl.report.compare import Comparison, compare
 from slewrl.report.data import Result, Results, Run
@@ -52,12 +52,16 @@ MARKS = {
 }
 
 
-def write_page(path: Path, results: Results, drawn: Sequence[tuple[Plate, bytes]]) -> None:
+def write_page(
+    path: Path, results: Results, drawn: Sequence[tuple[Plate, bytes]], table1: Sequence[families.Row] = ()
+) -> None:
     """Write the page; ``drawn``: the figures, each with its SVG. Links to runs are relative to ``path``."""
-    path.write_text(render(results, drawn, path.parent), encoding="utf-8")
+    path.write_text(render(results, drawn, path.parent, table1), encoding="utf-8")
 
 
-def render(results: Results, drawn: Sequence[tuple[Plate, bytes]], folder: Path) -> str:
+def render(
+    results: Results, drawn: Sequence[tuple[Plate, bytes]], folder: Path, table1: Sequence[families.Row] = ()
+) -> str:
     """The page's HTML, as seen from ``folder``."""
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     return TEMPLATE.substitute(
@@ -68,7 +72,7 @@ def render(results: Results, drawn: Sequence[tuple[Plate, bytes]], folder: Path)
         style=STYLE,
         badge=_badge(results),
         headline="".join(f"<li>{escape(line)}</li>" for line in headlines(results)),
-        results=_results(results) + _robots(results),
+        results=_results(results) + _robots(results) + _families(table1),
         figures="\n".join(_plate(plate, svg) for plate, svg in drawn),
         claims=_claims(findings(results)),
         comparison=_comparison(compare(results)),
@@ -221,6 +225,19 @@ def _measured(column: Column, result: Result, results: Sequence[Result]) -> str:
     best = contends(result) and score.mean == column.best(panel)
     beside = f"<br><small>{escape(paper)}</small>" if paper else ""
     return _number(plus_minus(score, column.show), score.mean, "best" if best else "", beside)
+
+
+def _families(table1: Sequence[families.Row]) -> str:
+    """The paper's Table 1, where its cells were measured."""
+    if not table1:
+        return ""
+    rows = [_row(f'<th scope="row">{escape(first)}</th>', *map(_text, rest)) for first, *rest in families.texts(table1)]
+    about = (
+        "The paper’s Table 1, with a measurement in each cell: on Unitree G1’s limits, but for violations and returns."
+    )
+    return (
+        "<h3>Families of methods</h3>" + _table("Families of methods", list(table1[0]), rows, "PPO") + _caption(about)
+    )
 
 
 def _claims(found: Sequence[Finding]) -> str:
