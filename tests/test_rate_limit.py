@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import slewrl
 from slewrl import LAYERS, RateLimit, RateLimits, RateLimitVector, make_layer
-from slewrl.layers.arrays import JOINT_BY_JOINT, ArrayLayer
+from slewrl.layers.arrays import ArrayLayer
 
 TASK = "HalfCheetah-v5"
 HARD = [name for name in LAYERS if name != "none"]
@@ -98,11 +98,25 @@ def test_array_layers_are_the_layers(name, dtype):
     assert np.array_equal(arrays.clip(np.full_like(latent, np.nan), prev), prev)
 
 
-def test_joint_by_joint_layers_never_call_torch(monkeypatch):
-    limits = RateLimits([0.1, 0.2], low=-1, high=1)
+def test_our_layers_never_call_torch_and_yours_do(monkeypatch):
+    limits, one, zero = RateLimits([0.1, 0.2], low=-1, high=1), np.ones(2, np.float32), np.zeros(2, np.float32)
+    expected = make_layer("toy_layer:Toy").execute(torch.from_numpy(one), limits.box(torch.from_numpy(zero)))
+    assert np.array_equal(ArrayLayer(make_layer("toy_layer:Toy"), limits, np.float32).execute(one, zero), expected)
     monkeypatch.setattr(ArrayLayer, "_by_torch", lambda *_: pytest.fail("went through torch"))
-    for layer in JOINT_BY_JOINT:
-        ArrayLayer(layer(), limits, np.float32).execute(np.ones(2, np.float32), np.zeros(2, np.float32))
+    for name in HARD:
+        ArrayLayer(make_layer(name), limits, np.float32).execute(one, zero)
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_a_nan_holds_its_own_joint_and_counts_as_zero_for_the_others(name):
+    """As torch's layers have it, also where joints share a norm."""
+    limits = RateLimits([0.3, 0.1, 0.7], low=-1, high=1)
+    latent, prev = np.float64([[np.nan, 2.0, -0.5], [0.3, np.inf, np.nan]]), np.float64([[0.2, 0.9, -0.4]] * 2)
+    layer = make_layer(name)
+    found = ArrayLayer(layer, limits, np.float64).execute(latent, prev)
+    box = limits.box(torch.from_numpy(prev))
+    assert np.allclose(found, layer.execute(torch.from_numpy(latent), box).numpy(), atol=1e-12)
+    assert found[0, 0] == 0.2 and found[1, 2] == -0.4
 
 
 def test_values_by_hand():
