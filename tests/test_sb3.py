@@ -217,10 +217,27 @@ def test_what_would_break_the_promise_is_refused():
         model().set_env(wide)
 
 
-def test_a_model_trained_on_normalised_observations_is_not_exported_without(tmp_path):
+@pytest.mark.parametrize("clip", [10.0, 0.5])
+def test_a_model_trained_on_normalised_observations_is_exported_with_their_statistics(clip, tmp_path):
     pytest.importorskip("onnxruntime")
-    from slewrl.deploy.export import export_bundle
+    from slewrl.deploy.check import check
+    from slewrl.deploy.controller import Controller
+    from slewrl.deploy.export import deployable, export_bundle, rebuilt
 
-    model(env=VecNormalize(DummyVecEnv([make]))).save(tmp_path / "model.zip")
-    with pytest.raises(Exception, match="VecNormalize normalised, which are no part of the file"):
-        export_bundle(tmp_path / "model.zip", tmp_path / "policy.bundle")
+    venv = VecNormalize(DummyVecEnv([lambda: Monitor(make())]), clip_obs=clip)
+    agent = model(env=venv).learn(150)
+    agent.save(tmp_path / "model.zip")
+    assert SAC.load(tmp_path / "model.zip", env=DummyVecEnv([make])).normalizer is None  # goes on without, if told so
+    found = export_bundle(tmp_path / "model.zip", tmp_path / "policy.bundle")
+    controller, venv.training = Controller(tmp_path / "policy.bundle"), False
+    obs, reached = venv.reset(), 0
+    controller.start(np.zeros(6))
+    for _ in range(30):
+        action, _ = agent.predict(obs, deterministic=True)
+        reached += (np.abs(obs[0, :17]) == clip).sum()
+        assert np.allclose(controller.step(venv.get_original_obs()[0, :17]), action[0], atol=1e-5)
+        obs, *_ = venv.step(action)
+    assert (reached > 0) == (clip < 1)
+    seen, prev = 5 * torch.randn(20, 17), torch.zeros(20, 6)
+    assert torch.equal(rebuilt(found)(seen, prev), deployable(tmp_path / "model.zip").module(seen, prev))
+    assert check(tmp_path / "policy.bundle", 1000, 0, lambda line: None)["passed"]
