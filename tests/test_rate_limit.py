@@ -1,16 +1,19 @@
 """slewrl.RateLimit: what reaches env.step is in F_t whatever comes in, and the wrapper fits Gymnasium's ways."""
 
 import copy
+import importlib
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+import yaml
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-import slewrl
 from slewrl import LAYERS, RateLimit, RateLimits, RateLimitVector, make_layer
 from slewrl.layers.arrays import ArrayLayer
 
@@ -162,8 +165,34 @@ def test_it_is_made_again_from_its_spec():
     spec = copy.deepcopy(gym.spec(TASK))
     spec.additional_wrappers = (RateLimit.wrapper_spec(limits="tight"),)
     assert isinstance(gym.make(spec), RateLimit)
-    module, _, name = "slewrl.RateLimit".rpartition(".")  # how RL-Zoo reads env_wrapper: slewrl.RateLimit
-    assert getattr(__import__(module), name) is RateLimit and slewrl.RateLimit is RateLimit
+    gym.register(
+        "Limited-v0",
+        "gymnasium.envs.mujoco.half_cheetah_v5:HalfCheetahEnv",
+        additional_wrappers=(RateLimit.wrapper_spec(limits=[0.1] * 6, mode="absolute"),),
+    )
+    made = gym.make("Limited-v0")
+    made.reset(seed=0)
+    assert made.step(np.ones(6, np.float32))[-1]["applied_action"] == pytest.approx([0.1] * 6)
+
+
+def zoo_wrapper(hyperparameters):
+    """RL Baselines3 Zoo's own reading of them, where it is installed; else the import it comes down to."""
+    try:
+        from rl_zoo3.utils import get_wrapper_class
+    except ImportError:
+        (name, options), *_ = hyperparameters["env_wrapper"][0].items()
+        module, _, attribute = name.rpartition(".")
+        return lambda env: getattr(importlib.import_module(module), attribute)(env, **options)
+    return get_wrapper_class(hyperparameters)
+
+
+@pytest.mark.filterwarnings("ignore")  # rl_zoo3 imports the old gym where that is there
+def test_rl_zoo_makes_it_from_its_yaml():
+    """The line of the page, from YAML."""
+    page = (Path(__file__).parents[1] / "docs" / "integrations" / "gymnasium.md").read_text()
+    line = re.search(r"`(env_wrapper: .*?)`", page)[1]
+    env = zoo_wrapper(yaml.safe_load(line))(gym.make(TASK))
+    assert type(env) is RateLimit and env.limits == RateLimits.preset(TASK, "tight") and env.mode == "latent"
 
 
 class Eyes(gym.ObservationWrapper):

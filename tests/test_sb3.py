@@ -1,5 +1,7 @@
 """Stable-Baselines3 itself, under limits: what reaches env.step, what critics see, gradients, saving, refusals."""
 
+import shutil
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -238,6 +240,27 @@ def test_a_model_trained_on_normalised_observations_is_exported_with_their_stati
         assert np.allclose(controller.step(venv.get_original_obs()[0, :17]), action[0], atol=1e-5)
         obs, *_ = venv.step(action)
     assert (reached > 0) == (clip < 1)
+    if shutil.which("gcc"):
+        compare_with_c(found, tmp_path / "c")
     seen, prev = 5 * torch.randn(20, 17), torch.zeros(20, 6)
     assert torch.equal(rebuilt(found)(seen, prev), deployable(tmp_path / "model.zip").module(seen, prev))
     assert check(tmp_path / "policy.bundle", 1000, 0, lambda line: None)["passed"]
+
+
+def compare_with_c(found, folder):
+    from test_c_export import FLAGS, Compiled
+
+    from slewrl.deploy.c_export import policy_header
+    from slewrl.deploy.controller import Controller
+
+    c, controller, out = (
+        Compiled(folder, policy_header(found), 6, FLAGS[0], control=True),
+        Controller(found),
+        np.empty(6),
+    )
+    c.init()
+    c.control_start(np.zeros(6), 0)
+    controller.start(np.zeros(6))
+    for observation in 5 * np.random.default_rng(0).standard_normal((50, 17)).astype(np.float32):
+        c.control(observation, out)
+        assert np.allclose(out, controller.step(observation), atol=1e-5)

@@ -196,13 +196,18 @@ def check_action_space(name: str, action: Any) -> None:
 def _check_fit(name: str, action: Box, limits: RateLimits) -> None:
     if action.shape[0] != limits.dim:
         raise ValueError(f"{name}: {action.shape[0]} actions, but limits for {limits.dim}: {limits.names}")
-    # The space's bounds are float32 images of the model's; an ulp beyond the limits' range is no mismatch.
+    check_range(name, action.low, action.high, limits)
+
+
+def check_range(name: str, low: NDArray[Any], high: NDArray[Any], limits: RateLimits) -> None:
+    """Refuse limits that let a joint leave the action's bounds (d,)."""
+    # The bounds are float32 images of the model's; an ulp beyond the limits' range is no mismatch.
     slack = 1e-6 * (limits.high - limits.low)
     for i, joint in enumerate(limits.names):
-        if limits.low[i] < action.low[i] - slack[i] or limits.high[i] > action.high[i] + slack[i]:
+        if limits.low[i] < low[i] - slack[i] or limits.high[i] > high[i] + slack[i]:
             raise ValueError(
                 f"{name}: limits let {joint!r} range over [{limits.low[i]}, {limits.high[i]}], beyond the action "
-                f"space's [{action.low[i]}, {action.high[i]}]"
+                f"space's [{low[i]}, {high[i]}]: give limits in the environment's own units"
             )
 
 
