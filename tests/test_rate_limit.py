@@ -211,9 +211,32 @@ def test_a_dict_observation_gets_an_entry():
     observation, _ = env.reset(seed=0)
     assert observation["previous_action"].tolist() == [0.0]
     observation, *_, info = env.step(np.float32([1.0]))
-    assert observation["previous_action"] is info["applied_action"] and env.observation_space.contains(observation)
+    assert np.array_equal(observation["previous_action"], info["applied_action"])
+    assert env.observation_space.contains(observation)
     with pytest.raises(ValueError, match="have a 'previous_action' already: is it wrapped twice"):
         RateLimit(env, 0.5, mode="absolute")
+
+
+class InPlace(gym.Wrapper):
+    """An environment that scales its action where it lies, as many do."""
+
+    def step(self, action):
+        action *= 3
+        return self.env.step(action)
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_nobody_can_change_what_counts_as_applied(vector):
+    """Neither the environment nor who reads info and observation: the next step is limited by what was handed over."""
+    recorder = Recorder(Eyes(InPlace(gym.make("Pendulum-v1"))))
+    env = RateLimitVector(SyncVectorEnv([lambda: recorder]), 0.5) if vector else RateLimit(recorder, 0.5)
+    env.reset(seed=0)
+    for _ in range(20):
+        observation, *_, info = env.step(np.ones(env.action_space.shape, np.float32))
+        info["applied_action"] += 1
+        observation["previous_action"] -= 1
+    assert np.concatenate(recorder.episodes[-1])[:5] == pytest.approx([0.5, 1.0, 1.5, 2.0, 2.0])
+    assert broken(recorder.episodes, RateLimits([0.5], -2.0, 2.0), [0.0]) == 0
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])

@@ -437,6 +437,9 @@ def test_undeclared_noise_behind_the_guard_is_found_at_the_first_step():
     with pytest.raises(RuntimeError, match="between RateLimitTransform and the base environment"):
         env.rollout(3)
     assert env.transform[1].counts.steps == 1
+    inner = gym.wrappers.TransformAction(watched(), lambda a: np.multiply(a, 0.5, out=a), watched().action_space)
+    with pytest.raises(RuntimeError, match="or the environment itself, in place"):
+        limited(inner).rollout(3)
     outer = limited(watched(), Noise(False))  # on the policy's side it is harmless
     outer.rollout(20)
     assert outer.transform[0].counts.violations == 0

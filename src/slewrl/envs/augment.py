@@ -52,8 +52,8 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         return self._execute(np.array(action, dtype=self.dtype))  # a copy: the caller may reuse its buffer
 
     def _execute(self, executed: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        self.chain.append(executed.copy())  # ours: an environment may scale what it is handed in place
         observation, reward, terminated, truncated, info = self.env.step(executed)
-        self.chain.append(executed)
         if terminated or truncated:
             info = {**info, "rate_use": self.rate_use()}
         return self._augmented(observation), reward, terminated, truncated, info
@@ -115,7 +115,7 @@ class AugmentVector(gym.vector.VectorWrapper):
     def step(self, actions: NDArray[Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Hand the actions on unchanged, and remember those that were executed."""
         executed = np.array(actions, dtype=self.dtype)
-        observations, rewards, terminated, truncated, info = self.env.step(executed)
+        observations, rewards, terminated, truncated, info = self.env.step(executed.copy())
         ended = terminated | truncated
         self._taken.append(executed)
         self.previous = executed
@@ -158,7 +158,7 @@ class AugmentVector(gym.vector.VectorWrapper):
 def augmented(observation: Any, prev: NDArray[Any]) -> Any:
     """(s, a_prev) of one environment or of several; a_prev keeps its bits."""
     if isinstance(observation, dict):
-        return {**observation, PREVIOUS: prev}
+        return {**observation, PREVIOUS: prev.copy()}
     return np.concatenate([observation, prev], axis=-1, dtype=prev.dtype, casting="same_kind")
 
 

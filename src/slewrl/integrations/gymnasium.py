@@ -73,7 +73,7 @@ class RateLimit(Augment):
         """Apply what the layer makes of the action."""
         applied = self.map(action, self.chain[-1])
         observation, reward, terminated, truncated, info = self._execute(applied)
-        return observation, reward, terminated, truncated, {**info, "applied_action": applied}
+        return observation, reward, terminated, truncated, {**info, "applied_action": self.chain[-1].copy()}
 
 
 class RateLimitVector(AugmentVector):

@@ -244,7 +244,8 @@ class _Ledger:
         if changed.any():
             raise RuntimeError(
                 "something changed the action between RateLimitTransform and the base environment, for example noise "
-                "added by a transform before it in the list: remove that, or let it act on the policy's side"
+                "added by a transform before it in the list, or the environment itself, in place: remove that, or let "
+                "it act on the policy's side"
             )
 
 
@@ -339,7 +340,7 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
         wanted = tensordict.get(self.action_key)
         rows = _rows(tensordict.get("_step", None), tensordict.batch_size)
         sent = self._ledger.guard(_array(wanted), self._rounded, rows)
-        return tensordict.set(self.action_key, _like(sent, wanted))
+        return tensordict.set(self.action_key, _like(sent.copy(), wanted))
 
     def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
         self._ledger.record(_array(tensordict.get(self.action_key)), self.limits)
