@@ -270,9 +270,15 @@ def test_the_vector_twin_does_what_single_wrappers_do(mode):
 @pytest.mark.parametrize(
     ("task", "limits", "options", "message"),
     [
-        ("CartPole-v1", 0.1, {}, r"CartPole-v1: action space is Discrete\(2\), expected a flat Box"),
-        (TASK, [0.1] * 5, {}, "5"),
-        (TASK, RateLimits([0.1] * 5, low=-1, high=1), {}, "6 actions, but limits for 5"),
+        (
+            "CartPole-v1",
+            0.1,
+            {},
+            r"CartPole-v1: action space is Discrete\(2\), expected a flat Box.* choose a",
+        ),
+        (TASK, [0.1] * 5, {}, "6 actions, but limits for 5; give one per action, in their order, or one number"),
+        (TASK, {"hip": 0.1}, {}, "6 actions, but limits for 1; give one per action"),
+        (TASK, RateLimits([0.1] * 5, low=-1, high=1), {}, "6 actions, but limits for 5.*; give one per action"),
         (TASK, 0.0, {}, "expected|positive"),
         (TASK, float("nan"), {}, "nan"),
         (TASK, 0.1, {"mode": "relative"}, "mode is 'relative', expected one of latent, absolute"),
@@ -290,8 +296,10 @@ def test_unknown_names_are_refused():
         RateLimit(gym.make(TASK), "tigth")
     env = gym.make(TASK)
     env.action_space = gym.spaces.Box(-np.inf, np.inf, (6,), np.float32)
-    with pytest.raises(ValueError, match="is unbounded, expected finite bounds"):
+    with pytest.raises(ValueError, match=r"is unbounded, expected finite bounds: gymnasium.wrappers.TransformAction\("):
         RateLimit(env, 0.1)
+    bounded = gym.wrappers.TransformAction(env, lambda a: a, gym.spaces.Box(-1, 1, (6,), np.float32))
+    assert RateLimit(bounded, 0.1).limits.dim == 6  # as it says
     env = RateLimit(gym.make(TASK), 0.1)
     env.reset()
     with pytest.raises(ValueError, match=r"action has shape \(5,\), expected \(6,\)"):

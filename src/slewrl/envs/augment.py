@@ -186,16 +186,25 @@ def check_spaces(name: str, observation: Any, action: Any, limits: RateLimits) -
 def check_action_space(name: str, action: Any) -> None:
     """Refuse actions that no rate limit could be put on."""
     if not isinstance(action, Box) or len(action.shape) != 1:
-        raise ValueError(f"{name}: action space is {action}, expected a flat Box (rate limits need numbers)")
+        raise ValueError(
+            f"{name}: action space is {action}, expected a flat Box (rate limits need numbers): choose a variant of "
+            "the task with continuous actions, as MountainCarContinuous-v0 is of MountainCar-v0"
+        )
     if not np.issubdtype(action.dtype, np.floating):
         raise ValueError(f"{name}: actions are of type {action.dtype}, expected floats")
     if not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
-        raise ValueError(f"{name}: action space {action} is unbounded, expected finite bounds")
+        raise ValueError(
+            f"{name}: action space {action} is unbounded, expected finite bounds: gymnasium.wrappers.TransformAction("
+            "env, lambda a: a, Box(low, high)) gives it some"
+        )
 
 
 def _check_fit(name: str, action: Box, limits: RateLimits) -> None:
     if action.shape[0] != limits.dim:
-        raise ValueError(f"{name}: {action.shape[0]} actions, but limits for {limits.dim}: {limits.names}")
+        raise ValueError(
+            f"{name}: {action.shape[0]} actions, but limits for {limits.dim}: {limits.names}; give one per action, in "
+            "their order"
+        )
     check_range(name, action.low, action.high, limits)
 
 

@@ -9,7 +9,7 @@ are those of what it did. ``absolute`` clips: simple, but an algorithm that stor
 was not executed (``info["applied_action"]`` has the one that was).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -142,4 +142,10 @@ def limits_of(task: str, given: RateLimits | str | Path | Values, space: Any) ->
             return RateLimits.from_yaml(given)
         return RateLimits.preset(task, str(given))
     check_action_space(task or "the environment", space)
+    count = len(given) if isinstance(given, Mapping) else np.size(given)
+    if count not in (1, space.shape[0]) or (isinstance(given, Mapping) and count != space.shape[0]):
+        raise ValueError(
+            f"{task or 'the environment'}: {space.shape[0]} actions, but limits for {count}; give one per action, in "
+            "their order, or one number for all"
+        )
     return RateLimits(given, space.low, space.high)

@@ -266,8 +266,9 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
         """As Stable-Baselines3 does, and with how observations are normalised now, which is not in its files."""
         seen = self._vec_normalize_env
         if seen is not None and seen.norm_obs and not isinstance(seen.observation_space, spaces.Dict):
-            found = {"mean": seen.obs_rms.mean.copy(), "variance": seen.obs_rms.var.copy()}
-            self.normalizer = {**found, "epsilon": seen.epsilon, "clip": seen.clip_obs}
+            known: Any = seen.obs_rms
+            self.normalizer = {"mean": known.mean.copy(), "variance": known.var.copy()}
+            self.normalizer |= {"epsilon": seen.epsilon, "clip": seen.clip_obs}
         super().save(*args, **kwargs)
 
     def _sample_action(

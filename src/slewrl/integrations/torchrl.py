@@ -431,7 +431,8 @@ def _check_actions(env: Any, key: Any, limits: RateLimits) -> None:
     shape = tuple(spec.shape[len(env.batch_size) :])
     if shape != (limits.dim,):
         raise ValueError(f"{env}: actions of shape {shape}, but limits for {limits.dim}: {limits.names}")
-    check_range(f"{env}", *(bound.reshape(-1, limits.dim)[0].cpu().numpy() for bound in (low, high)), limits)
+    lowest, highest = (bound.reshape(-1, limits.dim)[0].cpu().numpy() for bound in (low, high))
+    check_range(f"{env}", lowest, highest, limits)
     if [*env.reset_keys] != ["_reset"]:
         raise ValueError(f"{env}: resets under {env.reset_keys}, expected '_reset' alone: one agent per environment")
 
