@@ -142,7 +142,7 @@ def limits_of(task: str, given: RateLimits | str | Path | Values, space: Any) ->
             return RateLimits.from_yaml(given)
         return RateLimits.preset(task, str(given))
     check_action_space(task or "the environment", space)
-    count = len(given) if isinstance(given, Mapping) else np.size(given)
+    count = len(given) if isinstance(given, Mapping) else np.asarray(given, object).size
     if count not in (1, space.shape[0]) or (isinstance(given, Mapping) and count != space.shape[0]):
         raise ValueError(
             f"{task or 'the environment'}: {space.shape[0]} actions, but limits for {count}; give one per action, in "
