@@ -152,9 +152,8 @@ def vector(steps: int) -> None:
     venv = gym.vector.SyncVectorEnv([base] * 8)
     env, rng = RateLimitVector(venv, LIMITS), np.random.default_rng(0)
     env.reset(seed=0)
-    for _ in range(
-        steps // 8 + steps // 8_000 + 1
-    ):  # the step after an episode's last is its reset, and executes nothing
+    # The step after an episode's last resets, and executes nothing.
+    for _ in range(steps // 8 + steps // 8_000 + 1):
         env.step(rng.standard_normal((8, 6)).astype(np.float32))
 
 
