@@ -101,6 +101,37 @@ def test_the_replay_holds_what_was_executed(kind):
     assert np.array_equal(previous_action(replay.next_observations[:120, 0], 1), taken)
 
 
+def test_with_boxpre_the_replay_holds_the_command_the_critic_judges():
+    inner = Recorder(gym.make("Pendulum-v1"))
+    env = RateLimit(inner, 0.1, mode="absolute")
+    agent = SAC("MlpPolicy", env, learning_starts=10, policy_kwargs={"net_arch": NET, "layer": "boxpre"}, seed=0)
+    agent.learn(60)
+    judged, taken = 2 * agent.replay_buffer.actions[10:60, 0], np.concatenate(inner.episodes)[10:60]
+    assert np.abs(judged).max() > 1 and np.abs(judged - taken).max() > 0.5  # executed: .1 a step
+
+
+def pushed(kind, **options):
+    """The first two increments of an agent whose latent is 100 more than its network says, by bias or by noise."""
+    inner = Recorder(gym.make(TASK))
+    agent = model(kind, make(inner), train_freq=1000, **options)
+    if "action_noise" not in options:
+        agent.actor.mu.bias.data.fill_(100.0)
+    agent.learn(2)
+    return np.diff(inner.episodes[0][:2], axis=0, prepend=0)
+
+
+def test_warm_up_is_the_layers_and_not_the_policys():
+    increments = pushed(SAC, learning_starts=0)
+    assert (increments > 0.98 * LIMITS.delta).all()  # the policy goes up as fast as it may
+    increments = pushed(SAC, learning_starts=10) / LIMITS.delta
+    assert (increments < 0).any() and (increments > 0).any() and 0.2 < np.abs(increments).mean() < 0.8
+
+
+def test_action_noise_is_on_the_latent():
+    noise = NormalActionNoise(np.full(6, 100.0), np.zeros(6))
+    assert (pushed(TD3, learning_starts=0, action_noise=noise) > 0.98 * LIMITS.delta).all()
+
+
 def test_log_probabilities_and_gradients_are_the_papers():
     """Of alpha log pi - Q + lambda |u|^2, written out; Stable-Baselines3's own loss has no place for lambda."""
     agent = model(layer=make_layer("ddsrad", penalty_weight=0.3))
@@ -119,6 +150,8 @@ def test_log_probabilities_and_gradients_are_the_papers():
     found = torch.autograd.grad((0.2 * theirs - q).mean(), list(actor.parameters()))
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found, expected, strict=True))
     assert agent.target_entropy == -6
+    scaled = make_layer("ddsrad", density="action_scaled")
+    assert model(layer=scaled).target_entropy == scaled.target_entropy(LIMITS) != -6
 
 
 def test_the_smoothed_target_of_td3_is_in_the_box():
@@ -132,6 +165,17 @@ def test_the_smoothed_target_of_td3_is_in_the_box():
     assert ((smoothed - obs[:, -6:]).abs() <= bound + 1e-6).all() and (smoothed.abs() <= 1).all()
     agent.learn(120)  # training sets it, and gives target_policy_noise back
     assert agent.actor_target.smoothing == (0.2, 0.5) and agent.target_policy_noise == 0.2
+
+
+def test_while_td3_learns_its_own_noise_on_the_target_is_off(monkeypatch):
+    agent, seen = model(TD3), []
+    monkeypatch.setattr(
+        stable_baselines3.TD3,
+        "train",
+        lambda td3, *_: seen.append((td3.target_policy_noise, td3.actor_target.smoothing)),
+    )
+    agent.train(1)
+    assert seen == [(0.0, (0.2, 0.5))]
 
 
 def test_vecnormalize_leaves_the_previous_action_alone(tmp_path):
