@@ -300,6 +300,8 @@ def test_unknown_names_are_refused():
         RateLimit(env, 0.1)
     bounded = gym.wrappers.TransformAction(env, lambda a: a, gym.spaces.Box(-1, 1, (6,), np.float32))
     assert RateLimit(bounded, 0.1).limits.dim == 6  # as it says
+    with pytest.raises(TypeError, match=r"is a vector environment: wrap it in slewrl.RateLimitVector"):
+        RateLimit(gym.make_vec(TASK, 2), 0.1)
     env = RateLimit(gym.make(TASK), 0.1)
     env.reset()
     with pytest.raises(ValueError, match=r"action has shape \(5,\), expected \(6,\)"):

@@ -259,6 +259,8 @@ def test_what_would_break_the_promise_is_refused():
     with pytest.raises(TypeError, match="adds action noise after the policy, outside the limits"):
         stock.learn(10)
     wide = RateLimit(gym.make(TASK), "wide", mode="absolute")
+    with pytest.raises(ValueError, match="the environments differ in their limits, expected the same in all"):
+        model(env=DummyVecEnv([make, lambda: wide]))
     with pytest.raises(ValueError, match="but the policy was made for"):
         model().set_env(wide)
 

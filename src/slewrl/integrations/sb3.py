@@ -358,11 +358,14 @@ def _check_normalised(env: StockVecNormalize | None) -> None:
 
 
 def _attribute(env: VecEnv, name: str) -> Any:
-    """Of the RateLimit each environment is wrapped in."""
+    """Of the RateLimit each environment is wrapped in, the same in all."""
     try:
-        return env.get_attr(name)[0]
+        first, *others = env.get_attr(name)
     except AttributeError:
         raise ValueError(f"the environment has no rate limits: wrap it, {WRAP}") from None
+    if any(other != first for other in others):
+        raise ValueError(f"the environments differ in their {name}, expected the same in all: {first}, {others}")
+    return first
 
 
 # ---------------------------------------------------------------------- deployment
