@@ -60,10 +60,9 @@ class RateLimit(Augment):
         bound: float | None = None,
         reset_action: NDArray[Any] | None = None,
     ) -> None:
-        if isinstance(env, gym.vector.VectorEnv):
-            raise TypeError(
-                f"{env} is a vector environment: wrap it in slewrl.RateLimitVector, or each of its parts here"
-            )
+        given: Any = env
+        if isinstance(given, gym.vector.VectorEnv):
+            raise TypeError(f"{env} is a vector environment: wrap it in slewrl.RateLimitVector, or each of its parts")
         read = limits_of(env.spec.id if env.spec else "", limits, env.action_space)
         super().__init__(env, read, reset_action)
         # Made again from what the user wrote (gym.make of a spec, Ray, ...).
