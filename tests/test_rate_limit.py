@@ -122,6 +122,14 @@ def test_a_nan_holds_its_own_joint_and_counts_as_zero_for_the_others(name):
     assert found[0, 0] == 0.2 and found[1, 2] == -0.4
 
 
+def test_the_policys_action_space():
+    for options, reach in (({}, 1), ({"bound": 4.0}, 4), ({"bound": np.inf}, np.inf), ({"mode": "absolute"}, 2)):
+        space = RateLimit(gym.make("Pendulum-v1"), 0.5, **options).action_space
+        assert (space.low, space.high, space.dtype) == ([-reach], [reach], np.float32)
+        vector = RateLimitVector(gym.make_vec("Pendulum-v1", 3), 0.5, **options)
+        assert vector.single_action_space == space and vector.action_space.high.tolist() == [[reach]] * 3
+
+
 def test_values_by_hand():
     env = RateLimit(gym.make("Pendulum-v1"), {"motor": 0.5})
     assert env.limits.names == ("motor",) and env.limits.high.tolist() == [2.0]
