@@ -36,8 +36,8 @@ class ArrayLayer:
         self.down, self.up, self.low, self.high = (t.numpy() for t in limits.rounded(torch_dtype).working)
         # Whole arrays, for numpy takes twice as long with a number.
         cap = latent_cap(torch_dtype)
-        self.one, self._minus, self._cap, self._floor, self._closest = (
-            np.full(limits.dim, x, self.dtype) for x in (1, -1, cap, -cap, cap**-2)
+        self._zero, self.one, self._minus, self._cap, self._floor, self._closest = (
+            np.full(limits.dim, x, self.dtype) for x in (0, 1, -1, cap, -cap, cap**-2)
         )
         self.tiny = np.finfo(self.dtype).tiny
         self._fall = -self.down
@@ -85,14 +85,14 @@ class ArrayLayer:
 
     def _moved(self, v: Floats, prev: Floats) -> Floats:
         """prev + R_eff(v) v (Eq. ddsrad_vec): as R_eff is guarded, only the range is left to clip to."""
-        bound = np.where(v >= 0, self.high, self.low)
+        bound = np.where(v >= self._zero, self.high, self.low)
         radius = np.abs(np.minimum(np.maximum(bound - prev, self._fall), self.up))
         moved: Floats = np.minimum(np.maximum(prev + radius * v, self.low), self.high)
         return moved
 
     def _held(self, command: Floats, prev: Floats) -> Floats:
-        executed: Floats = np.where(command == command, command, prev)
-        return executed
+        np.copyto(command, prev, where=command != command)  # NaN
+        return command
 
     def _by_torch(self, latent: Floats, prev: Floats) -> Floats:
         box = self.limits.box(torch.from_numpy(prev), check=False)
