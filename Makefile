@@ -64,11 +64,7 @@ figures: setup
 	done
 	$(BIN)/python docs/make_methods.py
 
-.venv/.docs: .venv/.installed
-	$(BIN)/python -m pip install --quiet -e ".[dev,docs]"
-	@touch $@
-
-docs: .venv/.docs
+docs: setup
 	$(BIN)/python docs/make_methods.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

@@ -33,7 +33,8 @@ CASES: dict[str, dict[str, Any]] = {
     "latent, ddsrad, bound 4": {"bound": 4.0},
     "latent, interval_srad": {"layer": "interval_srad"},
     "latent, boxpro": {"layer": "boxpro"},
-    "latent, srad_ball (by torch)": {"layer": "srad_ball"},
+    "latent, srad_gauge": {"layer": "srad_gauge"},
+    "latent, ddsrad_smooth": {"layer": "ddsrad_smooth"},
     "absolute": {"mode": "absolute"},
 }
 

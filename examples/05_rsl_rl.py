@@ -1,7 +1,7 @@
 """rsl_rl's PPO on mjlab's G1 under rate limits, with an exact count at the actuators.
 
-python examples/05_rsl_rl.py [ITERATIONS]            pip install "slewrl[mjlab]"; 24 steps of 8 robots per iteration
-python examples/05_rsl_rl.py [ITERATIONS] by-hand    mjlab's own code and the clip people write, for contrast
+python examples/05_rsl_rl.py [ITERATIONS [ROBOTS]]           needs pip install "slewrl[mjlab]"; 24 steps an iteration
+python examples/05_rsl_rl.py [ITERATIONS [ROBOTS]] by-hand   mjlab's own code and the clip people write, for contrast
 """
 
 import sys
@@ -29,17 +29,18 @@ class ByHand(RslRlVecEnvWrapper):
         return seen
 
 
-iterations, by_hand = int((*sys.argv, 4)[1]), "by-hand" in sys.argv
+by_hand, said = "by-hand" in sys.argv, [int(word) for word in sys.argv[1:] if word.isdigit()]
+iterations, robots = (*said, *(4, 8)[len(said) :])
 limits = RateLimits.preset("G1", "paper")  # of legs and waist; the arms hold
 cfg, agent = load_env_cfg("Mjlab-Velocity-Flat-Unitree-G1"), load_rl_cfg("Mjlab-Velocity-Flat-Unitree-G1")
-cfg.scene.num_envs = 8
+cfg.scene.num_envs = robots
 if not by_hand:
     rate_limit(cfg, agent, limits, hold_others=True)  # all that slewrl asks for
 env = ManagerBasedRlEnv(cfg, device="cpu")
 wrapped = (ByHand if by_hand else RslRlVecEnvWrapper)(env)
 if by_hand:
     joints, term = joint_columns("G1", env.scene["robot"].joint_names, limits.names), env.action_manager._terms
-    wrapped.prev, wrapped.reach = torch.zeros(8, 29), torch.full((8, 29), torch.inf)
+    wrapped.prev, wrapped.reach = torch.zeros(robots, 29), torch.full((robots, 29), torch.inf)
     wrapped.reach[:, joints] = torch.from_numpy(limits.delta).float() / term["joint_pos"].scale[:, joints]
     limits = RateLimits(limits.delta, -10, 10, names=limits.names)  # this clip knows no range: count the rate alone
 audit = ActuatorAudit(env, limits)

@@ -1,18 +1,21 @@
 """slewrl.RateLimit: what reaches env.step is in F_t whatever comes in, and the wrapper fits Gymnasium's ways."""
 
 import copy
+import importlib
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+import yaml
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-import slewrl
 from slewrl import LAYERS, RateLimit, RateLimits, RateLimitVector, make_layer
-from slewrl.layers.arrays import JOINT_BY_JOINT, ArrayLayer
+from slewrl.layers.arrays import ArrayLayer
 
 TASK = "HalfCheetah-v5"
 HARD = [name for name in LAYERS if name != "none"]
@@ -98,11 +101,33 @@ def test_array_layers_are_the_layers(name, dtype):
     assert np.array_equal(arrays.clip(np.full_like(latent, np.nan), prev), prev)
 
 
-def test_joint_by_joint_layers_never_call_torch(monkeypatch):
-    limits = RateLimits([0.1, 0.2], low=-1, high=1)
+def test_our_layers_never_call_torch_and_yours_do(monkeypatch):
+    limits, one, zero = RateLimits([0.1, 0.2], low=-1, high=1), np.ones(2, np.float32), np.zeros(2, np.float32)
+    expected = make_layer("toy_layer:Toy").execute(torch.from_numpy(one), limits.box(torch.from_numpy(zero)))
+    assert np.array_equal(ArrayLayer(make_layer("toy_layer:Toy"), limits, np.float32).execute(one, zero), expected)
     monkeypatch.setattr(ArrayLayer, "_by_torch", lambda *_: pytest.fail("went through torch"))
-    for layer in JOINT_BY_JOINT:
-        ArrayLayer(layer(), limits, np.float32).execute(np.ones(2, np.float32), np.zeros(2, np.float32))
+    for name in HARD:
+        ArrayLayer(make_layer(name), limits, np.float32).execute(one, zero)
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_a_nan_holds_its_own_joint_and_counts_as_zero_for_the_others(name):
+    """As torch's layers have it, also where joints share a norm."""
+    limits = RateLimits([0.3, 0.1, 0.7], low=-1, high=1)
+    latent, prev = np.float64([[np.nan, 2.0, -0.5], [0.3, np.inf, np.nan]]), np.float64([[0.2, 0.9, -0.4]] * 2)
+    layer = make_layer(name)
+    found = ArrayLayer(layer, limits, np.float64).execute(latent, prev)
+    box = limits.box(torch.from_numpy(prev))
+    assert np.allclose(found, layer.execute(torch.from_numpy(latent), box).numpy(), atol=1e-12)
+    assert found[0, 0] == 0.2 and found[1, 2] == -0.4
+
+
+def test_the_policys_action_space():
+    for options, reach in (({}, 1), ({"bound": 4.0}, 4), ({"bound": np.inf}, np.inf), ({"mode": "absolute"}, 2)):
+        space = RateLimit(gym.make("Pendulum-v1"), 0.5, **options).action_space
+        assert (space.low, space.high, space.dtype) == ([-reach], [reach], np.float32)
+        vector = RateLimitVector(gym.make_vec("Pendulum-v1", 3), 0.5, **options)
+        assert vector.single_action_space == space and vector.action_space.high.tolist() == [[reach]] * 3
 
 
 def test_values_by_hand():
@@ -148,8 +173,34 @@ def test_it_is_made_again_from_its_spec():
     spec = copy.deepcopy(gym.spec(TASK))
     spec.additional_wrappers = (RateLimit.wrapper_spec(limits="tight"),)
     assert isinstance(gym.make(spec), RateLimit)
-    module, _, name = "slewrl.RateLimit".rpartition(".")  # how RL-Zoo reads env_wrapper: slewrl.RateLimit
-    assert getattr(__import__(module), name) is RateLimit and slewrl.RateLimit is RateLimit
+    gym.register(
+        "Limited-v0",
+        "gymnasium.envs.mujoco.half_cheetah_v5:HalfCheetahEnv",
+        additional_wrappers=(RateLimit.wrapper_spec(limits=[0.1] * 6, mode="absolute"),),
+    )
+    made = gym.make("Limited-v0")
+    made.reset(seed=0)
+    assert made.step(np.ones(6, np.float32))[-1]["applied_action"] == pytest.approx([0.1] * 6)
+
+
+def zoo_wrapper(hyperparameters):
+    """RL Baselines3 Zoo's own reading of them, where it is installed; else the import it comes down to."""
+    try:
+        from rl_zoo3.utils import get_wrapper_class
+    except ImportError:
+        (name, options), *_ = hyperparameters["env_wrapper"][0].items()
+        module, _, attribute = name.rpartition(".")
+        return lambda env: getattr(importlib.import_module(module), attribute)(env, **options)
+    return get_wrapper_class(hyperparameters)
+
+
+@pytest.mark.filterwarnings("ignore")  # rl_zoo3 imports the old gym where that is there
+def test_rl_zoo_makes_it_from_its_yaml():
+    """The line of the page, from YAML."""
+    page = (Path(__file__).parents[1] / "docs" / "integrations" / "gymnasium.md").read_text()
+    line = re.search(r"`(env_wrapper: .*?)`", page)[1]
+    env = zoo_wrapper(yaml.safe_load(line))(gym.make(TASK))
+    assert type(env) is RateLimit and env.limits == RateLimits.preset(TASK, "tight") and env.mode == "latent"
 
 
 class Eyes(gym.ObservationWrapper):
@@ -168,9 +219,32 @@ def test_a_dict_observation_gets_an_entry():
     observation, _ = env.reset(seed=0)
     assert observation["previous_action"].tolist() == [0.0]
     observation, *_, info = env.step(np.float32([1.0]))
-    assert observation["previous_action"] is info["applied_action"] and env.observation_space.contains(observation)
+    assert np.array_equal(observation["previous_action"], info["applied_action"])
+    assert env.observation_space.contains(observation)
     with pytest.raises(ValueError, match="have a 'previous_action' already: is it wrapped twice"):
         RateLimit(env, 0.5, mode="absolute")
+
+
+class InPlace(gym.Wrapper):
+    """An environment that scales its action where it lies, as many do."""
+
+    def step(self, action):
+        action *= 3
+        return self.env.step(action)
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_nobody_can_change_what_counts_as_applied(vector):
+    """Neither the environment nor who reads info and observation: the next step is limited by what was handed over."""
+    recorder = Recorder(Eyes(InPlace(gym.make("Pendulum-v1"))))
+    env = RateLimitVector(SyncVectorEnv([lambda: recorder]), 0.5) if vector else RateLimit(recorder, 0.5)
+    env.reset(seed=0)
+    for _ in range(20):
+        observation, *_, info = env.step(np.ones(env.action_space.shape, np.float32))
+        info["applied_action"] += 1
+        observation["previous_action"] -= 1
+    assert np.concatenate(recorder.episodes[-1])[:5] == pytest.approx([0.5, 1.0, 1.5, 2.0, 2.0])
+    assert broken(recorder.episodes, RateLimits([0.5], -2.0, 2.0), [0.0]) == 0
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
@@ -204,9 +278,15 @@ def test_the_vector_twin_does_what_single_wrappers_do(mode):
 @pytest.mark.parametrize(
     ("task", "limits", "options", "message"),
     [
-        ("CartPole-v1", 0.1, {}, r"CartPole-v1: action space is Discrete\(2\), expected a flat Box"),
-        (TASK, [0.1] * 5, {}, "5"),
-        (TASK, RateLimits([0.1] * 5, low=-1, high=1), {}, "6 actions, but limits for 5"),
+        (
+            "CartPole-v1",
+            0.1,
+            {},
+            r"CartPole-v1: action space is Discrete\(2\), expected a flat Box.* choose a",
+        ),
+        (TASK, [0.1] * 5, {}, "6 actions, but limits for 5; give one per action, in their order, or one number"),
+        (TASK, {"hip": 0.1}, {}, "6 actions, but limits for 1; give one per action"),
+        (TASK, RateLimits([0.1] * 5, low=-1, high=1), {}, "6 actions, but limits for 5.*; give one per action"),
         (TASK, 0.0, {}, "expected|positive"),
         (TASK, float("nan"), {}, "nan"),
         (TASK, 0.1, {"mode": "relative"}, "mode is 'relative', expected one of latent, absolute"),
@@ -224,8 +304,12 @@ def test_unknown_names_are_refused():
         RateLimit(gym.make(TASK), "tigth")
     env = gym.make(TASK)
     env.action_space = gym.spaces.Box(-np.inf, np.inf, (6,), np.float32)
-    with pytest.raises(ValueError, match="is unbounded, expected finite bounds"):
+    with pytest.raises(ValueError, match=r"is unbounded, expected finite bounds: gymnasium.wrappers.TransformAction\("):
         RateLimit(env, 0.1)
+    bounded = gym.wrappers.TransformAction(env, lambda a: a, gym.spaces.Box(-1, 1, (6,), np.float32))
+    assert RateLimit(bounded, 0.1).limits.dim == 6  # as it says
+    with pytest.raises(TypeError, match=r"is a vector environment: wrap it in slewrl.RateLimitVector"):
+        RateLimit(gym.make_vec(TASK, 2), 0.1)
     env = RateLimit(gym.make(TASK), 0.1)
     env.reset()
     with pytest.raises(ValueError, match=r"action has shape \(5,\), expected \(6,\)"):

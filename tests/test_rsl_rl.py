@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
@@ -28,8 +29,9 @@ else:
     VecEnv = object
 
 
-@pytest.mark.skipif(RSL_RL, reason="rsl_rl is here")
-def test_without_rsl_rl_the_error_says_what_to_do():
+def test_without_rsl_rl_the_error_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rsl_rl.algorithms", None)
+    monkeypatch.delitem(sys.modules, HERE, raising=False)
     with pytest.raises(UserFacingError, match=r"pip install 'slewrl\[rsl_rl\]'"):
         importlib.import_module(HERE)
 

@@ -1,5 +1,7 @@
 """Stable-Baselines3 itself, under limits: what reaches env.step, what critics see, gradients, saving, refusals."""
 
+import shutil
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -99,6 +101,37 @@ def test_the_replay_holds_what_was_executed(kind):
     assert np.array_equal(previous_action(replay.next_observations[:120, 0], 1), taken)
 
 
+def test_with_boxpre_the_replay_holds_the_command_the_critic_judges():
+    inner = Recorder(gym.make("Pendulum-v1"))
+    env = RateLimit(inner, 0.1, mode="absolute")
+    agent = SAC("MlpPolicy", env, learning_starts=10, policy_kwargs={"net_arch": NET, "layer": "boxpre"}, seed=0)
+    agent.learn(60)
+    judged, taken = 2 * agent.replay_buffer.actions[10:60, 0], np.concatenate(inner.episodes)[10:60]
+    assert np.abs(judged).max() > 1 and np.abs(judged - taken).max() > 0.5  # executed: .1 a step
+
+
+def pushed(kind, **options):
+    """The first two increments of an agent whose latent is 100 more than its network says, by bias or by noise."""
+    inner = Recorder(gym.make(TASK))
+    agent = model(kind, make(inner), train_freq=1000, **options)
+    if "action_noise" not in options:
+        agent.actor.mu.bias.data.fill_(100.0)
+    agent.learn(2)
+    return np.diff(inner.episodes[0][:2], axis=0, prepend=0)
+
+
+def test_warm_up_is_the_layers_and_not_the_policys():
+    increments = pushed(SAC, learning_starts=0)
+    assert (increments > 0.98 * LIMITS.delta).all()  # the policy goes up as fast as it may
+    increments = pushed(SAC, learning_starts=10) / LIMITS.delta
+    assert (increments < 0).any() and (increments > 0).any() and 0.2 < np.abs(increments).mean() < 0.8
+
+
+def test_action_noise_is_on_the_latent():
+    noise = NormalActionNoise(np.full(6, 100.0), np.zeros(6))
+    assert (pushed(TD3, learning_starts=0, action_noise=noise) > 0.98 * LIMITS.delta).all()
+
+
 def test_log_probabilities_and_gradients_are_the_papers():
     """Of alpha log pi - Q + lambda |u|^2, written out; Stable-Baselines3's own loss has no place for lambda."""
     agent = model(layer=make_layer("ddsrad", penalty_weight=0.3))
@@ -117,6 +150,8 @@ def test_log_probabilities_and_gradients_are_the_papers():
     found = torch.autograd.grad((0.2 * theirs - q).mean(), list(actor.parameters()))
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found, expected, strict=True))
     assert agent.target_entropy == -6
+    scaled = make_layer("ddsrad", density="action_scaled")
+    assert model(layer=scaled).target_entropy == scaled.target_entropy(LIMITS) != -6
 
 
 def test_the_smoothed_target_of_td3_is_in_the_box():
@@ -130,6 +165,17 @@ def test_the_smoothed_target_of_td3_is_in_the_box():
     assert ((smoothed - obs[:, -6:]).abs() <= bound + 1e-6).all() and (smoothed.abs() <= 1).all()
     agent.learn(120)  # training sets it, and gives target_policy_noise back
     assert agent.actor_target.smoothing == (0.2, 0.5) and agent.target_policy_noise == 0.2
+
+
+def test_while_td3_learns_its_own_noise_on_the_target_is_off(monkeypatch):
+    agent, seen = model(TD3), []
+    monkeypatch.setattr(
+        stable_baselines3.TD3,
+        "train",
+        lambda td3, *_: seen.append((td3.target_policy_noise, td3.actor_target.smoothing)),
+    )
+    agent.train(1)
+    assert seen == [(0.0, (0.2, 0.5))]
 
 
 def test_vecnormalize_leaves_the_previous_action_alone(tmp_path):
@@ -213,14 +259,54 @@ def test_what_would_break_the_promise_is_refused():
     with pytest.raises(TypeError, match="adds action noise after the policy, outside the limits"):
         stock.learn(10)
     wide = RateLimit(gym.make(TASK), "wide", mode="absolute")
+    with pytest.raises(ValueError, match="the environments differ in their limits, expected the same in all"):
+        model(env=DummyVecEnv([make, lambda: wide]))
     with pytest.raises(ValueError, match="but the policy was made for"):
         model().set_env(wide)
 
 
-def test_a_model_trained_on_normalised_observations_is_not_exported_without(tmp_path):
+@pytest.mark.parametrize("clip", [10.0, 0.5])
+def test_a_model_trained_on_normalised_observations_is_exported_with_their_statistics(clip, tmp_path):
     pytest.importorskip("onnxruntime")
-    from slewrl.deploy.export import export_bundle
+    from slewrl.deploy.check import check
+    from slewrl.deploy.controller import Controller
+    from slewrl.deploy.export import deployable, export_bundle, rebuilt
 
-    model(env=VecNormalize(DummyVecEnv([make]))).save(tmp_path / "model.zip")
-    with pytest.raises(Exception, match="VecNormalize normalised, which are no part of the file"):
-        export_bundle(tmp_path / "model.zip", tmp_path / "policy.bundle")
+    venv = VecNormalize(DummyVecEnv([lambda: Monitor(make())]), clip_obs=clip)
+    agent = model(env=venv).learn(150)
+    agent.save(tmp_path / "model.zip")
+    assert SAC.load(tmp_path / "model.zip", env=DummyVecEnv([make])).normalizer is None  # goes on without, if told so
+    found = export_bundle(tmp_path / "model.zip", tmp_path / "policy.bundle")
+    controller, venv.training = Controller(tmp_path / "policy.bundle"), False
+    obs, reached = venv.reset(), 0
+    controller.start(np.zeros(6))
+    for _ in range(30):
+        action, _ = agent.predict(obs, deterministic=True)
+        reached += (np.abs(obs[0, :17]) == clip).sum()
+        assert np.allclose(controller.step(venv.get_original_obs()[0, :17]), action[0], atol=1e-5)
+        obs, *_ = venv.step(action)
+    assert (reached > 0) == (clip < 1)
+    if shutil.which("gcc"):
+        compare_with_c(found, tmp_path / "c")
+    seen, prev = 5 * torch.randn(20, 17), torch.zeros(20, 6)
+    assert torch.equal(rebuilt(found)(seen, prev), deployable(tmp_path / "model.zip").module(seen, prev))
+    assert check(tmp_path / "policy.bundle", 1000, 0, lambda line: None)["passed"]
+
+
+def compare_with_c(found, folder):
+    from test_c_export import FLAGS, Compiled
+
+    from slewrl.deploy.c_export import policy_header
+    from slewrl.deploy.controller import Controller
+
+    c, controller, out = (
+        Compiled(folder, policy_header(found), 6, FLAGS[0], control=True),
+        Controller(found),
+        np.empty(6),
+    )
+    c.init()
+    c.control_start(np.zeros(6), 0)
+    controller.start(np.zeros(6))
+    for observation in 5 * np.random.default_rng(0).standard_normal((50, 17)).astype(np.float32):
+        c.control(observation, out)
+        assert np.allclose(out, controller.step(observation), atol=1e-5)

@@ -123,6 +123,38 @@ def test_the_quick_start_runs():
     assert isinstance(env, gym.Env) and (after > before).all()
 
 
+INTEGRATIONS = sorted((DOCS / "integrations").glob("*.md"))
+
+
+def diffs(page):
+    return re.findall(r"^```diff\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", INTEGRATIONS, ids=named)
+def test_an_integration_takes_at_most_ten_lines(page):
+    """Each diff by itself, and on TorchRL's page both of its script's files together."""
+    found = [[line for line in diff.splitlines() if line.startswith("+")] for diff in diffs(page)]
+    assert found and all(len(added) <= 10 for added in found)
+    if page.stem == "torchrl":
+        assert sum(map(len, found)) <= 10
+
+
+@pytest.mark.parametrize(("page", "few"), [("gymnasium", {}), ("sb3", {"60_000": "120"})])
+@pytest.mark.filterwarnings("ignore:.*not wrapped with a ``Monitor``.*:UserWarning")
+def test_the_diffs_are_code_that_runs(page, few, tmp_path, monkeypatch):
+    pytest.importorskip("stable_baselines3")
+    code = "\n".join(
+        line[1:] for line in diffs(DOCS / "integrations" / f"{page}.md")[0].splitlines() if line[:1] != "-"
+    )
+    for much, little in few.items():
+        assert much in code
+        code = code.replace(much, little)
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {}
+    exec(code, scope)
+    assert type(scope["env"]).__name__ == "RateLimit"
+
+
 @pytest.mark.parametrize(
     "symbol", sorted(set(re.findall(r"`(slewrl[\w.]*:[\w.]+)`", (DOCS / "concepts.md").read_text())))
 )

@@ -1,8 +1,9 @@
 """TorchRL: every action that reaches the environment is legal, exactly; log-probabilities and gradients are right."""
 
-import importlib.util
+import importlib
 import math
 import runpy
+import sys
 import warnings
 from pathlib import Path
 
@@ -14,23 +15,22 @@ import torch
 from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.agents.sac import SAC, SACConfig
 from slewrl.errors import UserFacingError
+from slewrl.layers.inverse import invert
 from slewrl.replay import Batch
 
-INSTALLED = importlib.util.find_spec("torchrl") is not None
+pytest.importorskip("torchrl", reason='needs TorchRL: pip install "slewrl[torchrl]"')
 with warnings.catch_warnings():  # TorchRL's own are its own business
     warnings.simplefilter("ignore")
-    from slewrl.integrations import torchrl as subject
-    from slewrl.integrations.torchrl import RateLimitedNormal, RateLimitTransform, executed, invert, uniform_policy
+    import tensordict
+    from tensordict import TensorDict
+    from tensordict.nn import TensorDictModule
+    from torchrl import collectors, data, envs, modules, objectives
+    from torchrl.envs.utils import check_env_specs, step_mdp
 
-    if INSTALLED:
-        import tensordict
-        from tensordict import TensorDict
-        from tensordict.nn import TensorDictModule
-        from torchrl import collectors, data, envs, modules, objectives
-        from torchrl.envs.utils import check_env_specs, step_mdp
+    from slewrl.integrations import torchrl as subject
+    from slewrl.integrations.torchrl import RateLimitedNormal, RateLimitTransform, executed, uniform_policy
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-real = pytest.mark.skipif(not INSTALLED, reason='needs TorchRL: pip install "slewrl[torchrl]"')
 
 LIMITS = RateLimits([0.2, 0.5], low=-1.0, high=1.0)
 PENDULUM = RateLimits.preset("Pendulum-v1", "tight")  # 0.4 in [-2, 2]
@@ -165,12 +165,11 @@ def test_what_the_distribution_refuses():
             invert(make_layer(layer), one, LIMITS.box(one))
 
 
-@pytest.mark.skipif(INSTALLED, reason="TorchRL is here")
-def test_without_torchrl_the_error_says_what_to_do():
+def test_without_torchrl_the_error_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchrl.data", None)
+    monkeypatch.delitem(sys.modules, "slewrl.integrations.torchrl")
     with pytest.raises(UserFacingError, match=r'pip install "slewrl\[torchrl\]"'):
-        RateLimitTransform(LIMITS)
-    with pytest.raises(UserFacingError, match=r'pip install "slewrl\[torchrl\]"'):
-        uniform_policy(LIMITS)
+        importlib.import_module("slewrl.integrations.torchrl")
 
 
 # ---------------------------------------------------------------------- the environment, watched from inside
@@ -228,7 +227,6 @@ def make_actor(size, limits, layer="ddsrad"):
     )
 
 
-@real
 def test_the_environment_conforms():
     env = limited(watched())
     check_env_specs(env)
@@ -236,7 +234,6 @@ def test_the_environment_conforms():
     assert spec.shape == (1,) and spec.space.low.item() == -2 and spec.dtype == torch.float32
 
 
-@real
 def test_warm_up_noise_nan_and_resets_stay_legal_at_the_environments_own_step():
     watcher = watched()
     env, actor = limited(watcher, envs.StepCounter()), make_actor(3, PENDULUM)
@@ -258,7 +255,6 @@ def test_warm_up_noise_nan_and_resets_stay_legal_at_the_environments_own_step():
     assert nan == infinite == 60 and min(random, noise) > 30
 
 
-@real
 def test_nan_holds_and_infinity_goes_to_the_edge():
     env = limited(watched())
     td = env.reset()
@@ -269,7 +265,6 @@ def test_nan_holds_and_infinity_goes_to_the_edge():
         assert td["previous_action"].item() == pytest.approx(expected, abs=1e-6)
 
 
-@real
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_actions_in_other_dtypes(dtype):
     watcher = watched()
@@ -280,7 +275,6 @@ def test_actions_in_other_dtypes(dtype):
     assert torch.equal(rollout["action"].float(), rollout["next", "previous_action"])
 
 
-@real
 def test_partial_resets_start_their_own_rows_afresh():
     env, watchers = batched(3, 40)
     td = env.reset()
@@ -298,7 +292,6 @@ def test_partial_resets_start_their_own_rows_afresh():
     assert sum(w.steps for w in watchers) == env.transform.counts.steps == 6 + 450
 
 
-@real
 def test_rows_that_do_not_step_keep_their_previous_action():
     env, watchers = batched(3, 5)
     rollout = env.rollout(20, break_when_any_done=False, break_when_all_done=True)
@@ -307,7 +300,6 @@ def test_rows_that_do_not_step_keep_their_previous_action():
     assert sum(w.violations for w in watchers) == 0
 
 
-@real
 @pytest.mark.parametrize("mode", ["SAME_STEP", "DISABLED"])
 def test_gymnasiums_own_vector_environments(mode):
     options = {"autoreset_mode": gym.vector.AutoresetMode[mode]}
@@ -323,7 +315,6 @@ def test_gymnasiums_own_vector_environments(mode):
     assert len(after) >= 9 and (after == 0).all() and (ends != 0).any()  # an end keeps its own action
 
 
-@real
 def test_repeated_frames_belong_to_the_same_chain():
     """FrameSkipTransform steps a rebuilt copy of the transforms before it."""
     watcher = watched(39)
@@ -333,7 +324,6 @@ def test_repeated_frames_belong_to_the_same_chain():
     assert torch.equal(rollout["action"][:-1], rollout["next", "previous_action"][:-1])
 
 
-@real
 def test_a_clone_for_another_environment_has_its_own_chain():
     """As TorchRL's SAC example makes its evaluation environment."""
     first, second = watched(), watched()
@@ -350,7 +340,6 @@ def test_a_clone_for_another_environment_has_its_own_chain():
     assert train.transform[0].counts.steps == evaluate.transform[0].counts.steps == 30
 
 
-@real
 @pytest.mark.parametrize("device", [None, "cpu"])
 def test_a_collector_stores_what_was_executed(device):
     watcher = watched()
@@ -365,7 +354,6 @@ def test_a_collector_stores_what_was_executed(device):
     collector.shutdown()
 
 
-@real
 def test_a_loop_by_hand_stores_what_was_executed():
     env = limited(watched())
     buffer = data.TensorDictReplayBuffer(storage=data.LazyTensorStorage(10), batch_size=10)
@@ -383,7 +371,6 @@ def test_a_loop_by_hand_stores_what_was_executed():
 # ---------------------------------------------------------------------- bad input
 
 
-@real
 def test_environments_that_cannot_be_limited():
     for task, match in (
         ("CartPole-v1", "expected bounded floats"),
@@ -396,7 +383,7 @@ def test_environments_that_cannot_be_limited():
     )
     with pytest.raises(ValueError, match="unbounded, expected finite bounds"):
         limited(unbounded)
-    with pytest.raises(ValueError, match=r"'joint0' range over \[-3.0, 3.0\], beyond .*base environment's units"):
+    with pytest.raises(ValueError, match=r"'joint0' range over \[-3.0, 3.0\], beyond .*environment's own units"):
         limited(gym.make("Pendulum-v1"), limits=RateLimits([0.4], low=-3.0, high=3.0))
     with pytest.raises(ValueError, match="put it outside"):
         envs.SerialEnv(2, lambda: limited(watched())).reset()
@@ -404,7 +391,7 @@ def test_environments_that_cannot_be_limited():
         limited(watched()).step(TensorDict({"action": torch.zeros(1)}))
 
 
-class Noise(envs.Transform if INSTALLED else object):
+class Noise(envs.Transform):
     """Noise on the action, declared or not."""
 
     def __init__(self, declared):
@@ -421,7 +408,6 @@ class Noise(envs.Transform if INSTALLED else object):
         return tensordict_reset
 
 
-@real
 def test_transforms_that_would_break_the_limit():
     normalised = [
         envs.ObservationNorm(0.0, 1.0, in_keys=["previous_action"]),
@@ -446,18 +432,19 @@ def test_transforms_that_would_break_the_limit():
         env.rollout(3)
 
 
-@real
 def test_undeclared_noise_behind_the_guard_is_found_at_the_first_step():
     env = envs.TransformedEnv(envs.GymWrapper(watched()), envs.Compose(Noise(False), RateLimitTransform(PENDULUM)))
     with pytest.raises(RuntimeError, match="between RateLimitTransform and the base environment"):
         env.rollout(3)
     assert env.transform[1].counts.steps == 1
+    inner = gym.wrappers.TransformAction(watched(), lambda a: np.multiply(a, 0.5, out=a), watched().action_space)
+    with pytest.raises(RuntimeError, match="or the environment itself, in place"):
+        limited(inner).rollout(3)
     outer = limited(watched(), Noise(False))  # on the policy's side it is harmless
     outer.rollout(20)
     assert outer.transform[0].counts.violations == 0
 
 
-@real
 def test_a_normalised_copy_and_a_concatenation_are_fine():
     more = [
         envs.ObservationNorm(0.0, 0.5, in_keys=["previous_action"], out_keys=["previous_action_normed"]),
@@ -470,7 +457,6 @@ def test_a_normalised_copy_and_a_concatenation_are_fine():
     assert rollout["observation_vector"].shape == (20, 4)
 
 
-@real
 def test_the_transforms_of_torchrls_sac_example_over_partial_resets():
     """Its batched environment, its transforms, our two among them; and its evaluation environment, a clone's."""
     watchers = [watched(5 + i) for i in range(4)]
@@ -491,7 +477,6 @@ def test_the_transforms_of_torchrls_sac_example_over_partial_resets():
     assert sum(w.violations for w in watchers) == 0
 
 
-@real
 def test_the_example_trains_and_breaks_no_limit(capsys):
     path = Path(__file__).parents[1] / "examples" / "04_torchrl.py"
     runpy.run_path(str(path))["main"](frames=100, warm_up=50)
@@ -574,7 +559,6 @@ def torch_gradients(network):
     return [x for pair in pairs for x in pair]
 
 
-@real
 @pytest.mark.parametrize("density", ["normalized", "action_scaled"])
 @pytest.mark.parametrize("layer", ["ddsrad", "dtanh", "interval_tanh", "truncnorm", "boxpro"])
 def test_saclosss_gradients_and_targets_are_our_sacs(layer, density, monkeypatch):
@@ -610,7 +594,6 @@ def _generator_of(agent):
     return fresh.generator
 
 
-@real
 def test_the_automatic_target_entropy_is_right_in_normalised_units_only():
     for density, expected in (("normalized", -2.0), ("action_scaled", -2 + math.log(0.2 * 0.5))):
         _, _, actor, loss, _ = twins("ddsrad", density)
@@ -623,7 +606,7 @@ def test_the_automatic_target_entropy_is_right_in_normalised_units_only():
 # ---------------------------------------------------------------------- the same with the formula people write
 
 
-class NaiveClip(envs.Transform if INSTALLED else object):
+class NaiveClip(envs.Transform):
     """clip(action, prev - delta, prev + delta), as it is written by hand, in float32."""
 
     def __init__(self, delta, low, high):
@@ -672,14 +655,12 @@ def watched_steps(steps, naive):
     return watcher
 
 
-@real
 def test_the_clip_people_write_breaks_the_limit_where_ours_does_not():
     ours, naive = watched_steps(300, naive=False), watched_steps(300, naive=True)
     assert ours.steps == naive.steps == 300
     assert ours.violations == 0 and naive.violations > 25
 
 
-@real
 @pytest.mark.slow
 def test_a_hundred_thousand_steps():
     ours, naive = watched_steps(100_000, naive=False), watched_steps(100_000, naive=True)

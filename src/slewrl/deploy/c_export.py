@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from slewrl import __version__, boxmath
 from slewrl.deploy.bundle import Bundle
 from slewrl.deploy.limiter import HasLimits, RateLimiter
-from slewrl.deploy.network import Activation, Dense, LayerNorm, Normalize, Step, read_network
+from slewrl.deploy.network import Activation, Clamp, Dense, LayerNorm, Normalize, Step, read_network
 from slewrl.errors import UserFacingError
 
 TEMPLATES = Path(__file__).parent / "c"
@@ -46,7 +46,8 @@ LAYERS = {
 """The layers there is C for: squash (latent u to v in [-1, 1]) and placement (v to a command)."""
 
 ARRAYS: dict[type[Step], tuple[str, ...]] = {
-    Dense: ("weight", "bias"), Normalize: ("shift", "scale"), LayerNorm: ("gain", "offset"), Activation: (),
+    Dense: ("weight", "bias"), Normalize: ("shift", "scale"), Clamp: ("least", "most"),
+    LayerNorm: ("gain", "offset"), Activation: (),
 }  # fmt: skip
 """What the arrays of each kind of step are called in C."""
 
@@ -233,7 +234,7 @@ def _forward(net: list[Step]) -> Iterator[str]:
         elif isinstance(step, LayerNorm):
             yield f"    slewrl_layer_norm({at}{arrays}, {_floats([step.epsilon])[0]}, {size});"
         else:
-            kind = step.name if isinstance(step, Activation) else "normalize"
+            kind = step.name if isinstance(step, Activation) else type(step).__name__.lower()
             yield f"    slewrl_{kind}({at}{arrays}, {size});"
 
 

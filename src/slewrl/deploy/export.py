@@ -16,7 +16,7 @@ from slewrl import __version__
 from slewrl.agents.normalize import Normalizer
 from slewrl.box import FeasibleBox
 from slewrl.deploy import bundle
-from slewrl.deploy.network import Activation, LayerNorm, Normalize, Step, read_network
+from slewrl.deploy.network import Activation, Clamp, LayerNorm, Normalize, Step, read_network
 from slewrl.errors import UserFacingError
 from slewrl.layers import make_layer
 from slewrl.layers.base import ActionLayer
@@ -231,6 +231,8 @@ def _module(step: Step) -> nn.Module:
         return {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh}[step.name]()
     if isinstance(step, Normalize):
         made, names = Normalizer(len(step.shift), 0), ("shift", "scale")
+    elif isinstance(step, Clamp):
+        made, names = Clamped(len(step.low)), ("low", "high")
     elif isinstance(step, LayerNorm):
         made, names = nn.LayerNorm(len(step.weight), step.epsilon), ("weight", "bias")
     else:
@@ -239,6 +241,22 @@ def _module(step: Step) -> nn.Module:
         for name in names:
             getattr(made, name).copy_(torch.from_numpy(getattr(step, name)))
     return made
+
+
+class Clamped(nn.Module):
+    """Each of n entries to [low, high]."""
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        for name in ("low", "high"):
+            self.register_buffer(name, torch.zeros(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., n)."""
+        return torch.minimum(torch.maximum(x, self.low), self.high)
 
 
 def compare(module: DeployedPolicy, found: bundle.Bundle, cases: int, seed: int = 0) -> NDArray[np.float64]:

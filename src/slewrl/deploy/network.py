@@ -30,6 +30,13 @@ class Normalize(NamedTuple):
     scale: Floats
 
 
+class Clamp(NamedTuple):
+    """Each entry to [low, high]; of the observation, with the widest floats for the previous action."""
+
+    low: Floats
+    high: Floats
+
+
 class LayerNorm(NamedTuple):
     """weight (x - mean) / sqrt(variance + epsilon) + bias, with mean and variance over the entries."""
 
@@ -44,7 +51,7 @@ class Activation(NamedTuple):
     name: str
 
 
-Step = Dense | Normalize | LayerNorm | Activation
+Step = Dense | Normalize | Clamp | LayerNorm | Activation
 
 
 def read_network(bundle: Bundle) -> list[Step]:
@@ -90,10 +97,12 @@ def _step(value: str, users: dict[str, list[Any]], stored: Stored) -> tuple[Step
         return Activation("silu"), nodes["Mul"].output[0]
     if kinds == ["LayerNormalization"]:
         return _layer_norm(nodes["LayerNormalization"], stored), nodes["LayerNormalization"].output[0]
-    if kinds == ["Sub"]:
-        after = users.get(nodes["Sub"].output[0], [])
-        if [node.op_type for node in after] == ["Mul"]:
-            return Normalize(*_arrays(nodes["Sub"], stored, 1), *_arrays(after[0], stored, 1)), after[0].output[0]
+    pairs: dict[str, tuple[str, Any]] = {"Sub": ("Mul", Normalize), "Max": ("Min", Clamp)}
+    if len(kinds) == 1 and kinds[0] in pairs:
+        second, made = pairs[kinds[0]]
+        first, after = nodes[kinds[0]], users.get(nodes[kinds[0]].output[0], [])
+        if [node.op_type for node in after] == [second]:
+            return made(*_arrays(first, stored, 1), *_arrays(after[0], stored, 1)), after[0].output[0]
     raise UserFacingError(
         f"the policy has {' and '.join(kinds) or 'nothing'} after {value!r}, expected a network of linear layers with "
         "ReLU, SiLU, tanh, LayerNorm and a normalised observation"

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import stable_baselines3
+import torch
 from gymnasium import spaces
+from torch import nn
 
-from slewrl.deploy.export import Deployable, DeployedPolicy, describe
+from slewrl.agents.normalize import Normalizer
+from slewrl.deploy.export import Clamped, Deployable, DeployedPolicy, describe
 from slewrl.envs.augment import start_action
 from slewrl.errors import UserFacingError
 from slewrl.integrations.sb3 import load
@@ -22,13 +25,11 @@ def deployable_model(path: Path) -> Deployable:
     policy = model.policy
     if not isinstance(policy.observation_space, spaces.Box):
         raise UserFacingError(f"{path} sees {policy.observation_space}, but a bundle's observations are flat")
-    if model.normalized:
-        raise UserFacingError(
-            f"{path} was trained on observations that VecNormalize normalised, which are no part of the file: "
-            "train without (norm_obs=False) to export"
-        )
     limits, layer = policy.limits, policy.layer
-    net = policy.actor.latent_module().cpu().eval().requires_grad_(False)
+    net = policy.actor.latent_module()
+    if model.normalizer:
+        net = nn.Sequential(*_normalizer(limits.dim, **model.normalizer), *net)
+    net = net.cpu().eval().requires_grad_(False)
     pose = start_action(limits, None, np.float32)
     parts = (("observation", policy.observation_space.shape[0] - limits.dim),)
     spec = {
@@ -47,6 +48,16 @@ def deployable_model(path: Path) -> Deployable:
     return Deployable(
         DeployedPolicy(net, layer, limits).eval(), describe(path, limits, pose, limits.dt, parts, provenance)
     )
+
+
+def _normalizer(joints: int, mean: Any, variance: Any, epsilon: float, clip: float) -> tuple[Normalizer, Clamped]:
+    """What VecNormalize does to observations (N, n), of which the last ``joints`` are the previous action."""
+    scaled, clamped, n = Normalizer(len(mean), joints), Clamped(len(mean)), len(mean) - joints
+    scaled.shift[:n] = torch.from_numpy(mean[:n])
+    scaled.scale[:n] = torch.from_numpy(1 / np.sqrt(variance[:n] + epsilon))
+    clamped.high[:n], clamped.high[n:] = clip, torch.finfo(torch.float32).max
+    clamped.low.copy_(-clamped.high)
+    return scaled, clamped
 
 
 def _recipe(layer: ActionLayer) -> dict[str, Any]:

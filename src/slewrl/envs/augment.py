@@ -52,8 +52,8 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         return self._execute(np.array(action, dtype=self.dtype))  # a copy: the caller may reuse its buffer
 
     def _execute(self, executed: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        self.chain.append(executed.copy())  # ours: an environment may scale what it is handed in place
         observation, reward, terminated, truncated, info = self.env.step(executed)
-        self.chain.append(executed)
         if terminated or truncated:
             info = {**info, "rate_use": self.rate_use()}
         return self._augmented(observation), reward, terminated, truncated, info
@@ -115,7 +115,7 @@ class AugmentVector(gym.vector.VectorWrapper):
     def step(self, actions: NDArray[Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Hand the actions on unchanged, and remember those that were executed."""
         executed = np.array(actions, dtype=self.dtype)
-        observations, rewards, terminated, truncated, info = self.env.step(executed)
+        observations, rewards, terminated, truncated, info = self.env.step(executed.copy())
         ended = terminated | truncated
         self._taken.append(executed)
         self.previous = executed
@@ -158,7 +158,7 @@ class AugmentVector(gym.vector.VectorWrapper):
 def augmented(observation: Any, prev: NDArray[Any]) -> Any:
     """(s, a_prev) of one environment or of several; a_prev keeps its bits."""
     if isinstance(observation, dict):
-        return {**observation, PREVIOUS: prev}
+        return {**observation, PREVIOUS: prev.copy()}
     return np.concatenate([observation, prev], axis=-1, dtype=prev.dtype, casting="same_kind")
 
 
@@ -186,23 +186,37 @@ def check_spaces(name: str, observation: Any, action: Any, limits: RateLimits) -
 def check_action_space(name: str, action: Any) -> None:
     """Refuse actions that no rate limit could be put on."""
     if not isinstance(action, Box) or len(action.shape) != 1:
-        raise ValueError(f"{name}: action space is {action}, expected a flat Box (rate limits need numbers)")
+        raise ValueError(
+            f"{name}: action space is {action}, expected a flat Box (rate limits need numbers): choose a variant of "
+            "the task with continuous actions, as MountainCarContinuous-v0 is of MountainCar-v0"
+        )
     if not np.issubdtype(action.dtype, np.floating):
         raise ValueError(f"{name}: actions are of type {action.dtype}, expected floats")
     if not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
-        raise ValueError(f"{name}: action space {action} is unbounded, expected finite bounds")
+        raise ValueError(
+            f"{name}: action space {action} is unbounded, expected finite bounds: gymnasium.wrappers.TransformAction("
+            "env, lambda a: a, Box(low, high)) gives it some"
+        )
 
 
 def _check_fit(name: str, action: Box, limits: RateLimits) -> None:
     if action.shape[0] != limits.dim:
-        raise ValueError(f"{name}: {action.shape[0]} actions, but limits for {limits.dim}: {limits.names}")
-    # The space's bounds are float32 images of the model's; an ulp beyond the limits' range is no mismatch.
+        raise ValueError(
+            f"{name}: {action.shape[0]} actions, but limits for {limits.dim}: {limits.names}; give one per action, in "
+            "their order"
+        )
+    check_range(name, action.low, action.high, limits)
+
+
+def check_range(name: str, low: NDArray[Any], high: NDArray[Any], limits: RateLimits) -> None:
+    """Refuse limits that let a joint leave the action's bounds (d,)."""
+    # The bounds are float32 images of the model's; an ulp beyond the limits' range is no mismatch.
     slack = 1e-6 * (limits.high - limits.low)
     for i, joint in enumerate(limits.names):
-        if limits.low[i] < action.low[i] - slack[i] or limits.high[i] > action.high[i] + slack[i]:
+        if limits.low[i] < low[i] - slack[i] or limits.high[i] > high[i] + slack[i]:
             raise ValueError(
                 f"{name}: limits let {joint!r} range over [{limits.low[i]}, {limits.high[i]}], beyond the action "
-                f"space's [{action.low[i]}, {action.high[i]}]"
+                f"space's [{low[i]}, {high[i]}]: give limits in the environment's own units"
             )
 
 

@@ -9,7 +9,7 @@ are those of what it did. ``absolute`` clips: simple, but an algorithm that stor
 was not executed (``info["applied_action"]`` has the one that was).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -60,6 +60,9 @@ class RateLimit(Augment):
         bound: float | None = None,
         reset_action: NDArray[Any] | None = None,
     ) -> None:
+        given: Any = env
+        if isinstance(given, gym.vector.VectorEnv):
+            raise TypeError(f"{env} is a vector environment: wrap it in slewrl.RateLimitVector, or each of its parts")
         read = limits_of(env.spec.id if env.spec else "", limits, env.action_space)
         super().__init__(env, read, reset_action)
         # Made again from what the user wrote (gym.make of a spec, Ray, ...).
@@ -73,7 +76,7 @@ class RateLimit(Augment):
         """Apply what the layer makes of the action."""
         applied = self.map(action, self.chain[-1])
         observation, reward, terminated, truncated, info = self._execute(applied)
-        return observation, reward, terminated, truncated, {**info, "applied_action": applied}
+        return observation, reward, terminated, truncated, {**info, "applied_action": self.chain[-1].copy()}
 
 
 class RateLimitVector(AugmentVector):
@@ -142,4 +145,10 @@ def limits_of(task: str, given: RateLimits | str | Path | Values, space: Any) ->
             return RateLimits.from_yaml(given)
         return RateLimits.preset(task, str(given))
     check_action_space(task or "the environment", space)
+    count = len(given) if isinstance(given, Mapping) else np.asarray(given, object).size
+    if count not in (1, space.shape[0]) or (isinstance(given, Mapping) and count != space.shape[0]):
+        raise ValueError(
+            f"{task or 'the environment'}: {space.shape[0]} actions, but limits for {count}; give one per action, in "
+            "their order, or one number for all"
+        )
     return RateLimits(given, space.low, space.high)

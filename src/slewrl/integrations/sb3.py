@@ -230,8 +230,8 @@ class TD3MultiInputPolicy(_LimitedPolicy, td3.MultiInputPolicy):
 class _LimitedAlgorithm(OffPolicyAlgorithm):
     """Warm-up, exploration and set-up under limits; see the module."""
 
-    normalized: bool
-    """Whether the policy saw normalised observations."""
+    normalizer: dict[str, Any] | None = None
+    """Of a saved model whose flat observations were normalised: mean, variance, epsilon and clip, for export."""
     task: str
     """Gymnasium's name of the environment, or that of its class."""
 
@@ -259,8 +259,17 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
             raise ValueError(f"the environment has the limits {limits}, but the policy was made for {known}")
         _check_normalised(self._vec_normalize_env)
         self.task = _attribute(env, "name")
-        self.normalized = self._vec_normalize_env is not None and self._vec_normalize_env.norm_obs
+        self.normalizer = None
         return limits
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """As Stable-Baselines3 does, and with how observations are normalised now, which is not in its files."""
+        seen = self._vec_normalize_env
+        if seen is not None and seen.norm_obs and not isinstance(seen.observation_space, spaces.Dict):
+            known: Any = seen.obs_rms
+            self.normalizer = {"mean": known.mean.copy(), "variance": known.var.copy()}
+            self.normalizer |= {"epsilon": seen.epsilon, "clip": seen.clip_obs}
+        super().save(*args, **kwargs)
 
     def _sample_action(
         self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
@@ -349,11 +358,14 @@ def _check_normalised(env: StockVecNormalize | None) -> None:
 
 
 def _attribute(env: VecEnv, name: str) -> Any:
-    """Of the RateLimit each environment is wrapped in."""
+    """Of the RateLimit each environment is wrapped in, the same in all."""
     try:
-        return env.get_attr(name)[0]
+        first, *others = env.get_attr(name)
     except AttributeError:
         raise ValueError(f"the environment has no rate limits: wrap it, {WRAP}") from None
+    if any(other != first for other in others):
+        raise ValueError(f"the environments differ in their {name}, expected the same in all: {first}, {others}")
+    return first
 
 
 # ---------------------------------------------------------------------- deployment

@@ -10,14 +10,12 @@
 
 The distribution makes good actions, the transform makes sure: what reaches the base environment lies in F_t of what
 reached it before, exactly, whoever chose it (a random warm-up, an exploration module, a policy with NaN weights).
-Importing this module does not need TorchRL; making a transform does.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -29,43 +27,25 @@ from torch.distributions import Distribution
 
 from slewrl import boxmath
 from slewrl.box import HALF_TYPES, FeasibleBox
+from slewrl.envs.augment import PREVIOUS, check_range, start_action
 from slewrl.errors import UserFacingError
-from slewrl.layers import ActionLayer, make_layer, place, squash
+from slewrl.layers import ActionLayer, make_layer
+from slewrl.layers.inverse import invert, uninterval
 from slewrl.layers.truncnorm import TruncNorm, truncated_log_density
 from slewrl.limits import RateLimits
 
-PREVIOUS = "previous_action"
-"""The tensordict's key of the action last applied."""
+try:
+    from tensordict.nn import TensorDictModule
+    from torchrl.data import Bounded
+    from torchrl.envs import DTypeCastTransform, Transform, TransformedEnv
+except ImportError as error:
+    raise UserFacingError(f'TorchRL cannot be imported ({error}): pip install "slewrl[torchrl]"') from error
+
 DTYPE = torch.float32
 """Of actions and previous actions. A wider environment gets float32 values in its own dtype, so a replay loses none."""
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 LimitArrays = tuple[NDArray[np.float32], ...]
 """down, up, low, high in float32, rounded inward; (d,) each."""
-
-
-class _Absent:
-    """Stands in for TorchRL's classes where it is not installed."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _torchrl("torchrl.envs")
-
-
-def _torchrl(module: str) -> Any:
-    """A module of TorchRL or tensordict."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise UserFacingError(f'TorchRL cannot be imported ({error}): pip install "slewrl[torchrl]"') from error
-
-
-def _transform_class() -> Any:
-    try:
-        return _torchrl("torchrl.envs").Transform
-    except UserFacingError:
-        return _Absent
-
-
-_Transform: Any = _transform_class()
 
 
 # ---------------------------------------------------------------------- the policy's distribution
@@ -173,7 +153,7 @@ class RateLimitedNormal(Distribution):
         return loc, scale, _noise(loc), self.limits.box(prev, check=False)
 
     def _truncated_log_prob(self, value: Tensor, box: FeasibleBox) -> Tensor:
-        v = _UNPLACE[place.interval](value.double(), box).clamp(-1, 1)
+        v = uninterval(value.double(), box).clamp(-1, 1)
         log_density = truncated_log_density(v, self.loc.double(), self.scale.double()).sum(-1)
         return log_density.to(self.loc.dtype) - self.layer(v.to(self.loc.dtype), box).log_det
 
@@ -197,65 +177,6 @@ def _usable(layer: str | ActionLayer) -> ActionLayer:
             "cannot; expected one that judges what it executes, such as 'ddsrad', 'interval_tanh' or 'boxpro'"
         )
     return made
-
-
-# ---------------------------------------------------------------------- layers backwards
-
-
-def invert(layer: ActionLayer, action: Tensor, box: FeasibleBox) -> Tensor:
-    """The latent (..., d) of which ``layer`` makes ``action`` (..., d), to the digits the action has.
-
-    Raises:
-        NotImplementedError: the layer ends in a clip.
-    """
-    unplace, unsquash = _UNPLACE.get(layer.placement), _UNSQUASH.get(type(layer).squash)
-    if unplace is None or unsquash is None:
-        raise NotImplementedError(
-            f"{type(layer).__name__} has no inverse, so no log_prob of an action it did not just draw: use "
-            "rsample_and_log_prob, store the log-probability with the action, or take a layer such as 'ddsrad'"
-        )
-    edge = 1 - torch.finfo(action.dtype).eps
-    return unsquash(unplace(action.double(), box).clamp(-edge, edge)).to(action.dtype)
-
-
-def _unhold(action: Tensor, box: FeasibleBox) -> Tensor:
-    increment = action - box.prev.double()
-    radius = box.radius(increment).double()
-    return torch.where(radius > 0, increment / radius.clamp_min(torch.finfo(DTYPE).tiny), 0.0)
-
-
-def _uninterval(action: Tensor, box: FeasibleBox) -> Tensor:
-    low, high = box.low.double(), box.high.double()
-    width = high - low
-    return torch.where(width > 0, ((action - low) - (high - action)) / width.clamp_min(torch.finfo(DTYPE).tiny), 0.0)
-
-
-def _unhyperbolic(action: Tensor, box: FeasibleBox) -> Tensor:
-    """x = 2 R- R+ v / ((R- - R+) v + R+ + R-), measured from the anchor, solved for v."""
-    anchor = place.hyperbolic.command(torch.zeros_like(box.prev), box).double()
-    down, up, x = anchor - box.low.double(), box.high.double() - anchor, action - anchor
-    return x * (up + down) / (2 * up * down - x * (down - up)).clamp_min(torch.finfo(DTYPE).tiny)
-
-
-def _ungauge(v: Tensor) -> Tensor:
-    length = v.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(v.dtype).tiny)
-    return v * (torch.atanh(length) / length)
-
-
-def _unspherical(v: Tensor) -> Tensor:
-    return v * torch.rsqrt((1 - v) * (1 + v))
-
-
-_UNPLACE: dict[Any, Callable[[Tensor, FeasibleBox], Tensor]] = {
-    place.hold: _unhold,
-    place.interval: _uninterval,
-    place.hyperbolic: _unhyperbolic,
-}
-_UNSQUASH: dict[Any, Callable[[Tensor], Tensor]] = {
-    squash.spherical: _unspherical,
-    squash.tanh: torch.atanh,
-    squash.gauge: _ungauge,
-}
 
 
 # ---------------------------------------------------------------------- the environment's side
@@ -317,13 +238,14 @@ class _Ledger:
         if self.rows is not None:
             steps, latest = np.count_nonzero(self.rows), np.where(self.rows, applied, self.prev)
             broken, changed, moved = (x & self.rows for x in (broken, changed, moved))
-        new = (steps, np.count_nonzero(moved), np.count_nonzero(broken))
+        new = (int(steps), int(moved.sum()), int(broken.sum()))
         self.counts = GuardCounts(*(a + b for a, b in zip(self.counts, new, strict=True)))
         self.prev, self.sent = latest.astype(np.float32), None
         if changed.any():
             raise RuntimeError(
                 "something changed the action between RateLimitTransform and the base environment, for example noise "
-                "added by a transform before it in the list: remove that, or let it act on the policy's side"
+                "added by a transform before it in the list, or the environment itself, in place: remove that, or let "
+                "it act on the policy's side"
             )
 
 
@@ -346,7 +268,7 @@ def _rows(mask: Tensor | None, batch: Sequence[int]) -> NDArray[np.bool_] | None
 _LEDGERS: WeakKeyDictionary[Any, _Ledger] = WeakKeyDictionary()
 
 
-class RateLimitTransform(_Transform):  # type: ignore[misc]
+class RateLimitTransform(Transform):  # type: ignore[misc]
     """Puts the previous applied action into the tensordict, and every action that arrives into F_t.
 
     An action already in F_t passes bit for bit; any other (``rand_step``, exploration noise, NaN) is moved to the
@@ -372,8 +294,6 @@ class RateLimitTransform(_Transform):  # type: ignore[misc]
         previous_key: str | tuple[str, ...] = PREVIOUS,
     ) -> None:
         super().__init__(in_keys=[], out_keys=[previous_key], in_keys_inv=[action_key], out_keys_inv=[action_key])
-        from slewrl.envs.augment import start_action
-
         self.limits, self.action_key, self.previous_key = limits, action_key, previous_key
         wanted = None if reset_action is None else np.asarray(reset_action)
         self.start: NDArray[np.float32] = start_action(limits, wanted, np.float32)
@@ -403,8 +323,7 @@ class RateLimitTransform(_Transform):  # type: ignore[misc]
         working = self.limits.rounded(DTYPE).working
         shape = (*observation_spec.shape, self.limits.dim)
         low, high = (bound.expand(shape) for bound in (working.low, working.high))
-        bounded = _torchrl("torchrl.data").Bounded
-        observation_spec[self.previous_key] = bounded(low, high, shape, dtype=DTYPE, device=observation_spec.device)
+        observation_spec[self.previous_key] = Bounded(low, high, shape, dtype=DTYPE, device=observation_spec.device)
         return observation_spec
 
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
@@ -421,7 +340,7 @@ class RateLimitTransform(_Transform):  # type: ignore[misc]
         wanted = tensordict.get(self.action_key)
         rows = _rows(tensordict.get("_step", None), tensordict.batch_size)
         sent = self._ledger.guard(_array(wanted), self._rounded, rows)
-        return tensordict.set(self.action_key, _like(sent, wanted))
+        return tensordict.set(self.action_key, _like(sent.copy(), wanted))
 
     def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
         self._ledger.record(_array(tensordict.get(self.action_key)), self.limits)
@@ -469,7 +388,7 @@ def uniform_policy(limits: RateLimits) -> Any:
     def draw(prev: Tensor) -> Tensor:
         return limits.box(prev, check=False).sample()
 
-    return _torchrl("tensordict.nn").TensorDictModule(draw, in_keys=[PREVIOUS], out_keys=["action"])
+    return TensorDictModule(draw, in_keys=[PREVIOUS], out_keys=["action"])
 
 
 # ---------------------------------------------------------------------- what is refused
@@ -479,7 +398,7 @@ def _top(transform: Any) -> tuple[Any, Any]:
     """The outermost transform around this one, and its environment or None."""
     reference = transform.__dict__.get("_container")
     owner = None if reference is None else reference()
-    return _top(owner) if isinstance(owner, _Transform) else (transform, owner)
+    return _top(owner) if isinstance(owner, Transform) else (transform, owner)
 
 
 def _flat(transform: Any) -> Iterator[Any]:
@@ -512,21 +431,10 @@ def _check_actions(env: Any, key: Any, limits: RateLimits) -> None:
     shape = tuple(spec.shape[len(env.batch_size) :])
     if shape != (limits.dim,):
         raise ValueError(f"{env}: actions of shape {shape}, but limits for {limits.dim}: {limits.names}")
-    _check_range(env, low, high, limits)
+    lowest, highest = (bound.reshape(-1, limits.dim)[0].cpu().numpy() for bound in (low, high))
+    check_range(f"{env}", lowest, highest, limits)
     if [*env.reset_keys] != ["_reset"]:
         raise ValueError(f"{env}: resets under {env.reset_keys}, expected '_reset' alone: one agent per environment")
-
-
-def _check_range(env: Any, low: Tensor, high: Tensor, limits: RateLimits) -> None:
-    """Refuse limits that let a joint leave the action's bounds (float32 images of the model's: an ulp is none)."""
-    slack = 1e-6 * (limits.high - limits.low)
-    lowest, highest = (bound.double().reshape(-1, limits.dim)[0].cpu().numpy() for bound in (low, high))
-    for i, joint in enumerate(limits.names):
-        if limits.low[i] < lowest[i] - slack[i] or limits.high[i] > highest[i] + slack[i]:
-            raise ValueError(
-                f"{env}: limits let {joint!r} range over [{limits.low[i]}, {limits.high[i]}], beyond the action's "
-                f"[{lowest[i]}, {highest[i]}]: give limits in the base environment's units"
-            )
 
 
 def _check_others(guard: RateLimitTransform) -> None:
@@ -534,12 +442,11 @@ def _check_others(guard: RateLimitTransform) -> None:
     top, env = _top(guard)
     others = [*_flat(top)]
     base = getattr(env, "base_env", None)
-    while isinstance(base, _torchrl("torchrl.envs").TransformedEnv):
+    while isinstance(base, TransformedEnv):
         others += _flat(base.transform)
         base = base.base_env
-    casts = _torchrl("torchrl.envs").DTypeCastTransform  # of float32 values, to float64 and back: changes nothing
     for other in others:
-        if other is guard or isinstance(other, casts):
+        if other is guard or isinstance(other, DTypeCastTransform):  # to float64 and back: changes no float32
             continue
         name = type(other).__name__
         if guard.action_key in (*other.in_keys_inv, *other.out_keys_inv):

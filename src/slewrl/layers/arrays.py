@@ -1,8 +1,8 @@
-"""Layers on numpy arrays, for a wrapper around one environment: torch takes 50 us for what numpy does in 8.
+"""Layers on numpy arrays, for a wrapper around one environment: torch takes ten times as long for a few numbers.
 
-Layers that work joint by joint are written out here; the others go through torch. The guarantee rests on the last
-operations alone, in the actions' own dtype and with guarded limits: a clip to the edges of F_t, or a step of at most
-the limit and a clip to the range (Theorem 2, docs/guarantee.md).
+Every layer of ours is written out here; yours go through torch. The guarantee rests on the last operations alone, in
+the actions' own dtype and with guarded limits: a clip to the edges of F_t, or a step of at most the limit and a clip to
+the range (Theorem 2, docs/guarantee.md).
 """
 
 from collections.abc import Callable
@@ -12,18 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from slewrl.layers import place, squash
+from slewrl.layers import LAYERS, place, squash
 from slewrl.layers.base import ActionLayer, latent_cap
-from slewrl.layers.ddsrad import DDSRad, DTanh
-from slewrl.layers.interval import IntervalSRad, IntervalTanh
-from slewrl.layers.projection import BoxPre, BoxPro, Post
-from slewrl.layers.truncnorm import TruncNorm
 from slewrl.limits import RateLimits
 
 Floats = NDArray[np.floating[Any]]
-
-JOINT_BY_JOINT = (DDSRad, DTanh, IntervalSRad, IntervalTanh, BoxPre, BoxPro, Post, TruncNorm)
-"""Layers whose parts are below."""
 
 
 class ArrayLayer:
@@ -43,34 +36,32 @@ class ArrayLayer:
         self.down, self.up, self.low, self.high = (t.numpy() for t in limits.rounded(torch_dtype).working)
         # Whole arrays, for numpy takes twice as long with a number.
         cap = latent_cap(torch_dtype)
-        self._one, self._minus, self._cap, self._floor = (
-            np.full(limits.dim, x, self.dtype) for x in (1, -1, cap, -cap)
+        self._zero, self.one, self._minus, self._cap, self._floor, self._closest = (
+            np.full(limits.dim, x, self.dtype) for x in (0, 1, -1, cap, -cap, cap**-2)
         )
+        self.tiny = np.finfo(self.dtype).tiny
         self._fall = -self.down
         self.middle, self.half = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low)
-        quick = type(layer) in JOINT_BY_JOINT
-        self._squash: Callable[[Floats], Floats] | None = SQUASHES[type(layer).squash] if quick else None
-        self._place = PLACEMENTS.get(layer.placement.command) if quick else None
-        self._spherical = self._squash is _spherical
+        self.least = np.minimum(self.up, self.down).min()
         self._holds = layer.placement is place.hold
+        self._place = PLACEMENTS.get(layer.placement.command)
+        known = type(layer) in LAYERS.values() and layer.hard and (self._holds or self._place)
+        self._squash = SQUASHES.get(type(layer).squash) if known else None
+        self._spherical = self._squash is _spherical
 
     def execute(self, latent: Floats, prev: Floats) -> Floats:
         """What the layer makes of latents (..., d) after ``prev`` (..., d), in F_t; NaN holds, infinities saturate."""
-        if self._squash is None:
-            return self._by_torch(latent, prev)
-        u = np.minimum(np.maximum(latent, self._floor), self._cap)
-        return self._enter(self._squash(u), prev)
+        return self._capped(np.minimum(np.maximum(latent, self._floor), self._cap), prev)
 
     def execute_bounded(self, share: Floats, prev: Floats) -> Floats:
         """The same of w in [-1, 1]^d, which stands for the latent u = w / sqrt(1 - w^2); beyond counts as +-1.
 
         For layers with DD-SRad's squash, w is the normalised increment itself.
         """
-        w = np.minimum(np.maximum(share, self._minus), self._one)
+        w = np.minimum(np.maximum(share, self._minus), self.one)
         if self._spherical:
             return self._enter(w, prev)
-        with np.errstate(divide="ignore"):
-            return self.execute(w / np.sqrt(self._one - w * w), prev)
+        return self._capped(w / np.sqrt(np.maximum(self.one - w * w, self._closest)), prev)
 
     def clip(self, command: Floats, prev: Floats) -> Floats:
         """The nearest of F_t to a command (..., d); NaN holds."""
@@ -81,23 +72,27 @@ class ArrayLayer:
         """``boxmath.guard_edges`` of a ``prev`` in the range, as what was applied before always is."""
         return np.maximum(prev + self._fall, self.low), np.minimum(prev + self.up, self.high)
 
+    def _capped(self, u: Floats, prev: Floats) -> Floats:
+        """Of latents no larger than the cap."""
+        return self._by_torch(u, prev) if self._squash is None else self._enter(self._squash(u, self), prev)
+
     def _enter(self, v: Floats, prev: Floats) -> Floats:
         if self._holds:
             return self._held(self._moved(v, prev), prev)
         bottom, top = self._edges(prev)
-        command = self._place(v, bottom, top, self)  # type: ignore[misc]
+        command = self._place(v, prev, bottom, top, self)  # type: ignore[misc]
         return self._held(np.minimum(np.maximum(command, bottom), top), prev)
 
     def _moved(self, v: Floats, prev: Floats) -> Floats:
         """prev + R_eff(v) v (Eq. ddsrad_vec): as R_eff is guarded, only the range is left to clip to."""
-        bound = np.where(v >= 0, self.high, self.low)
+        bound = np.where(v >= self._zero, self.high, self.low)
         radius = np.abs(np.minimum(np.maximum(bound - prev, self._fall), self.up))
         moved: Floats = np.minimum(np.maximum(prev + radius * v, self.low), self.high)
         return moved
 
     def _held(self, command: Floats, prev: Floats) -> Floats:
-        executed: Floats = np.where(command == command, command, prev)
-        return executed
+        np.copyto(command, prev, where=command != command)  # NaN
+        return command
 
     def _by_torch(self, latent: Floats, prev: Floats) -> Floats:
         box = self.limits.box(torch.from_numpy(prev), check=False)
@@ -105,32 +100,66 @@ class ArrayLayer:
         return executed
 
 
-def _spherical(u: Floats) -> Floats:
-    """u / sqrt(1 + u^2)."""
-    v: Floats = u / np.sqrt(1 + u * u)
-    return v
+# ---------------------------------------------------------------------- the numpy twins of `squash.py` and `place.py`
 
 
-def _clip(u: Floats) -> Floats:
-    v: Floats = np.minimum(np.maximum(u, -1), 1)
-    return v
+def _spherical(u: Floats, layer: ArrayLayer) -> Floats:
+    return u / np.sqrt(layer.one + u * u)
 
 
-def _interval(v: Floats, bottom: Floats, top: Floats, layer: ArrayLayer) -> Floats:
+def _tanh(u: Floats, layer: ArrayLayer) -> Floats:
+    return np.tanh(u)
+
+
+def _clip(u: Floats, layer: ArrayLayer) -> Floats:
+    return np.minimum(np.maximum(u, -layer.one), layer.one)
+
+
+def _ball(u: Floats, layer: ArrayLayer) -> Floats:
+    # A joint whose latent is NaN counts as 0 for the others; its own stays NaN, and so holds.
+    return u / np.sqrt(1 + np.fmax(u * u, 0).sum(-1, keepdims=True))
+
+
+def _gauge(u: Floats, layer: ArrayLayer) -> Floats:
+    length = np.fmax(np.fmax.reduce(np.abs(u), -1, keepdims=True), layer.tiny)
+    return u * (np.tanh(length) / length)
+
+
+def _interval(v: Floats, prev: Floats, bottom: Floats, top: Floats, layer: ArrayLayer) -> Floats:
     return bottom + (top - bottom) * (0.5 + 0.5 * v)
 
 
-def _action_range(v: Floats, bottom: Floats, top: Floats, layer: ArrayLayer) -> Floats:
+def _hyperbolic(v: Floats, prev: Floats, bottom: Floats, top: Floats, layer: ArrayLayer) -> Floats:
+    eighth = (top - bottom) / 8
+    anchor = np.clip(prev, bottom + eighth, top - eighth)
+    down, up = anchor - bottom, top - anchor
+    scale = (up + down) / np.maximum((down - up) * v + (up + down), np.finfo(v.dtype).eps * (up + down) + layer.tiny)
+    return np.where(v >= 0, top - up * scale * (1 - v), bottom + down * scale * (1 + v))
+
+
+def _action_range(v: Floats, prev: Floats, bottom: Floats, top: Floats, layer: ArrayLayer) -> Floats:
     return layer.middle + layer.half * v
 
 
-SQUASHES: dict[Any, Callable[[Floats], Floats]] = {
+def _min_delta_ball(v: Floats, prev: Floats, bottom: Floats, top: Floats, layer: ArrayLayer) -> Floats:
+    return prev + layer.least * v
+
+
+def _half_range_ball(v: Floats, prev: Floats, bottom: Floats, top: Floats, layer: ArrayLayer) -> Floats:
+    return prev + layer.half * v
+
+
+SQUASHES: dict[Any, Callable[[Floats, ArrayLayer], Floats]] = {
     squash.spherical: _spherical,
-    squash.tanh: np.tanh,
+    squash.tanh: _tanh,
     squash.clip: _clip,
+    squash.ball: _ball,
+    squash.gauge: _gauge,
 }
-PLACEMENTS: dict[Any, Callable[[Floats, Floats, Floats, ArrayLayer], Floats]] = {
+PLACEMENTS: dict[Any, Callable[[Floats, Floats, Floats, Floats, ArrayLayer], Floats]] = {
     place.interval.command: _interval,
+    place.hyperbolic.command: _hyperbolic,
     place.action_range.command: _action_range,
+    place.min_delta_ball.command: _min_delta_ball,
+    place.half_range_ball.command: _half_range_ball,
 }
-"""The numpy twins of `squash.py` and `place.py`."""

@@ -20,6 +20,13 @@ static inline void slewrl_normalize(float *x, const float *shift, const float *s
         x[i] = (x[i] - shift[i]) * scale[i];
 }
 
+/* Each to its bounds, as the network was trained; the previous action has none. */
+static inline void slewrl_clamp(float *x, const float *least, const float *most, int size)
+{
+    for (int i = 0; i < size; i++)
+        x[i] = x[i] < least[i] ? least[i] : x[i] > most[i] ? most[i] : x[i];
+}
+
 /* To mean 0 and variance 1 over the entries, then to the gain and offset of each. */
 static inline void slewrl_layer_norm(float *x, const float *gain, const float *offset, float epsilon, int size)
 {
