@@ -181,7 +181,7 @@ def test_train_evaluate_and_refuse(slewrl, tmp_path):
         (["--task", "CartPole-v1"], "error: CartPole-v1: action space is Discrete(2), expected a flat Box"),
         (["--task", "Nothing-v9"], "error: task 'Nothing-v9'"),
         (["--task", "Pendulum-v1", "--layer", "ddsrat"], "Did you mean 'ddsrad'"),
-        (["--task", "Pendulum-v1", "--agent", "ppo"], "unknown agent 'ppo'"),
+        (["--task", "Pendulum-v1", "--agent", "dqn"], "unknown agent 'dqn'"),
         (["--task", "Pendulum-v1", "--set", "rate=1"], "--set is 'rate=1', expected agent.NAME=VALUE"),
         (
             ["--task", "Pendulum-v1", "--set", "agent.tempo=1"],
