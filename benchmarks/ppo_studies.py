@@ -270,8 +270,8 @@ class Lagrangian(Study):
         figure, axes = plt.subplots(1, 4, figsize=(14, 3), layout="constrained")
         for axis, (tables, name, label) in zip(axes, panels, strict=True):
             for seed, rows in tables.items():
-                axis.plot(rows["step"], rows[name], label=str(seed))
-            axis.set(xlabel="environment steps", title=label)
+                axis.plot(rows["step"] / 1000, rows[name], label=str(seed))
+            axis.set(xlabel="thousand environment steps", title=label)
         axes[0].legend(title="seed")
         self.out.mkdir(parents=True, exist_ok=True)
         figure.savefig(self.out / f"lagrangian-{self.task}.png", dpi=120)
