@@ -162,7 +162,7 @@ class _Enter(torch.autograd.Function):
         kept = budget / bound * (1 - 8 * WIDE.eps)
         own = torch.finfo(prev.dtype)
         slack = own.eps * torch.maximum(here.abs(), there.abs()).clamp_min(own.tiny)
-        pulled = here + torch.copysign((kept * step.abs() - slack).clamp_min(0.0), step)
+        pulled = here + step.sign() * (kept * step.abs() - slack).clamp_min(0.0)  # ONNX has no copysign
         return torch.where(bound > budget, pulled.to(prev.dtype), inside)
 
     @staticmethod
