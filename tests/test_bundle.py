@@ -67,6 +67,12 @@ def test_onnx_metadata_is_under_mjlabs_keys(made):
     assert [float(x) for x in entries["action_scale"].split(",")] == [1.0]
 
 
+def test_nothing_tells_of_the_machine_it_was_made_on(made):
+    """torch notes in every node the files and lines it was traced through."""
+    data = made.read_bytes()
+    assert b".py" not in data
+
+
 def test_the_same_policy_gives_the_same_bytes(made, tmp_path):
     from slewrl.deploy.export import export_bundle
 

@@ -186,6 +186,8 @@ def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, 
     finally:
         quiet.setLevel(level)
     model = program.model_proto
+    for node in model.graph.node:  # torch notes in each where on this machine it was traced
+        node.ClearField("metadata_props")
     for key, value in _metadata(manifest).items():
         entry = model.metadata_props.add()
         entry.key, entry.value = key, value
