@@ -20,6 +20,7 @@ CELL, CODE, MARK = (
     re.compile(r"(?<=<code>)[^<&]+(?=</code>)"),
     re.compile(r"([_./:]+)(?=\w)"),
 )
+BINARY = (".bundle", ".png")
 LANGUAGES = {".py": "python", ".urdf": "xml", ".yaml": "yaml", ".toml": "toml", ".csv": "text"}
 
 
@@ -64,6 +65,8 @@ def shown(path: str) -> str:
     if place.is_dir():
         names = sorted(item.name for item in place.iterdir() if item.is_file())
         return f"# {path}\n\n" + "".join(f"- [{name}]({place.name}/{name})\n" for name in names)
+    if place.suffix in BINARY:
+        return f"# {path}\n\nA file of {place.stat().st_size / 1000:.0f} kB; it is in the repository.\n"
     text = place.read_text(encoding="utf-8")
     if path.endswith(".md"):
         return text

@@ -247,7 +247,7 @@ def test_the_advantage_of_an_action_is_its_own_baselines_distance():
 def test_the_multiplier_by_hand():
     assert moved(0.5, 0.3, 0.1, 2.0) == pytest.approx(0.9)
     assert moved(0.1, 0.0, 0.2, 1.0) == 0.0  # never a reward for violating
-    assert moved(0.7, 0.0, 0.0, 1.0) == 0.7  # a budget of 0 never lets it sink
+    assert moved(0.7, 0.0, 0.0, 1.0) == 0.7  # a limit of 0 never lets it sink
 
 
 def test_costs_are_the_audits_and_the_lagrangian_is_their_sum():

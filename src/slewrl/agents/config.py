@@ -8,7 +8,7 @@ POSITIVE = ("learning_rate", "max_grad_norm", "initial_temperature", "clip_range
 SHARES = ("discount", "target_rate", "gae_lambda")
 NOISES = (
     "exploration_noise", "target_noise", "target_noise_clip", "weight_decay", "penalty_scale", "value_weight",
-    "entropy_weight", "desired_kl", "q_updates", "budget", "multiplier_rate", "initial_multiplier",
+    "entropy_weight", "desired_kl", "q_updates", "cost_limit", "multiplier_rate", "initial_multiplier",
 )  # fmt: skip
 COUNTS = ("updates", "policy_every", "n_steps", "rollout", "minibatch", "epochs", "q_draws")
 SWITCHES = ("symmetry", "sees_all", "normalize", "normalize_advantage", "compile")

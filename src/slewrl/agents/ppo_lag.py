@@ -4,9 +4,9 @@ Actions range over everything (layer ``none``). The cost of a step is the share 
 decided exactly by the same audit that counts violations; its mean over steps is the violation rate of docs/metrics.md.
 A second critic foresees discounted costs, and the policy climbs
 
-    (A_reward - multiplier A_cost) / (1 + multiplier),    multiplier <- max(0, multiplier + rate (mean cost - budget)),
+    (A_reward - multiplier A_cost) / (1 + multiplier),    multiplier <- max(0, multiplier + rate (mean cost - limit)),
 
-the multiplier moving once for each rollout, before the policy does. With a budget of 0 it never sinks. Nothing here
+the multiplier moving once for each rollout, before the policy does. With a limit of 0 it never sinks. Nothing here
 keeps a single step inside the limit: violations are counted, not prevented.
 """
 
@@ -27,7 +27,7 @@ from slewrl.limits import RateLimits
 class PPOLagConfig(PPOConfig):
     """PPO's, and the price of a violation; all ours."""
 
-    budget: float = 0.0
+    cost_limit: float = 0.0
     """Mean cost per step that is free: a share of joint steps, in [0, 1]."""
     multiplier_rate: float = 0.1
     """What the multiplier grows by, per rollout, if every joint of every step violates its limit."""
@@ -65,7 +65,9 @@ class PPOLag(PPO):
         cost = self.cost()
         gain, to_gain = self.estimate(self.critics[0], seen, self._collected.reward)
         harm, to_harm = self.estimate(self.critics[1], seen, cost)
-        self.multiplier = moved(self.multiplier, float(cost.mean()), self.config.budget, self.config.multiplier_rate)
+        self.multiplier = moved(
+            self.multiplier, float(cost.mean()), self.config.cost_limit, self.config.multiplier_rate
+        )
         advantage = (gain - self.multiplier * harm) / (1 + self.multiplier)
         return advantage, [to_gain, to_harm], {"cost": float(cost.mean()), "multiplier": self.multiplier}
 
@@ -87,6 +89,6 @@ class PPOLag(PPO):
         self.multiplier = state["multiplier"]
 
 
-def moved(multiplier: float, cost: float, budget: float, rate: float) -> float:
-    """One step of gradient ascent on the multiplier of E[cost] <= budget."""
-    return max(0.0, multiplier + rate * (cost - budget))
+def moved(multiplier: float, cost: float, limit: float, rate: float) -> float:
+    """One step of gradient ascent on the multiplier of E[cost] <= limit."""
+    return max(0.0, multiplier + rate * (cost - limit))
