@@ -69,7 +69,7 @@ class PPOLag(PPO):
             self.multiplier, float(cost.mean()), self.config.cost_limit, self.config.multiplier_rate
         )
         advantage = (gain - self.multiplier * harm) / (1 + self.multiplier)
-        return advantage, [to_gain, to_harm], {"cost": float(cost.mean()), "multiplier": self.multiplier}
+        return advantage, [to_gain, to_harm], {"cost": mean, "multiplier": self.multiplier}
 
     def cost(self) -> NDArray[np.float64]:
         """The share of joints that left F_t at each step of the rollout, (T, N)."""
