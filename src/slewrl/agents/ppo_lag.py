@@ -65,9 +65,8 @@ class PPOLag(PPO):
         cost = self.cost()
         gain, to_gain = self.estimate(self.critics[0], seen, self._collected.reward)
         harm, to_harm = self.estimate(self.critics[1], seen, cost)
-        self.multiplier = moved(
-            self.multiplier, float(cost.mean()), self.config.cost_limit, self.config.multiplier_rate
-        )
+        config, mean = self.config, float(cost.mean())
+        self.multiplier = moved(self.multiplier, mean, config.cost_limit, config.multiplier_rate)
         advantage = (gain - self.multiplier * harm) / (1 + self.multiplier)
         return advantage, [to_gain, to_harm], {"cost": mean, "multiplier": self.multiplier}
 
