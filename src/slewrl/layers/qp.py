@@ -5,6 +5,7 @@ row by row it took a second and a half for what SAC draws in one update. The sol
 goes through the exact guard, and how often it was outside is counted.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -73,8 +74,10 @@ class QP(BoxPro):
 def projection(size: int) -> Projection:
     """The projection of ``size`` numbers onto intervals, set up once."""
     try:
-        cvxpy: Any = import_module("cvxpy")
-        layers: Any = import_module("cvxpylayers.torch")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit, which it imports
+            cvxpy: Any = import_module("cvxpy")
+            layers: Any = import_module("cvxpylayers.torch")
     except ImportError as error:
         raise UserFacingError(f"the layer 'qp' needs cvxpylayers ({error}): pip install \"slewrl[bench]\"") from None
     command, low, high = (cvxpy.Parameter(size) for _ in range(3))
