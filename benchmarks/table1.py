@@ -7,7 +7,8 @@
 On Unitree G1 under the paper's limits (13 joints, kappa 4), float32:
 
 * violations: actions outside F_t in exact arithmetic, of --draws adversarial ones (`slewrl.audit`); `budget` must keep
-  its budget as well, `qp` is given a hundredth of them, and its solver's answers before the guard are counted, too.
+  its budget as well, `aram` is given a tenth of them and `qp` a hundredth. Raw: the same of what is judged, or of what
+  the solver answered, before the guard.
 * joints: mean |da_i| / delta_i of the joint with the widest limit, then of the narrowest, when every latent is +-1000,
   and when latents are N(0, 1); prev is drawn so that no range is in the way.
 * coverage: share of 12^3 cells of F_t of three joints (the narrowest, one between, the widest) in which latents of all
@@ -24,6 +25,7 @@ import argparse
 import csv
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -194,7 +196,7 @@ def calls_and_draws(layer: ActionLayer, actions: int = 20) -> tuple[float, float
 def measured(name: str, draws: int, rounds: int) -> Row:
     """All cells of one layer but its return."""
     layer = make_layer(name)
-    draws = max(draws // 100, 100) if isinstance(layer, QP) else draws
+    draws //= 100 if isinstance(layer, QP) else 10 if isinstance(layer, ARAM) else 1
     actions, broken, raw = violations(layer, draws)
     full, ordinary = joint_use(layer, True), joint_use(layer, False)
     calls, tried = calls_and_draws(layer)
@@ -265,7 +267,10 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    rows = [measured(name, int(args.draws), args.rounds) for name in args.layers]
+    rows = []
+    for name in args.layers:
+        rows.append(measured(name, int(args.draws), args.rounds))
+        print(name, file=sys.stderr, flush=True)
     scores = dict(returns(args.returns)) if args.returns else {}
     rows = [replace(row, **scores.get(row.name, {})) for row in rows]
     rows += [Row(name, why) for name, why in NOT_MEASURED.items()]
