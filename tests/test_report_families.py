@@ -2,9 +2,11 @@
 
 import json
 
+import pytest
 from tiny_campaign import cell, write_campaign
 
 from slewrl.campaign.paper import CAMPAIGNS
+from slewrl.errors import UserFacingError
 from slewrl.report.build import report
 from slewrl.report.data import load
 from slewrl.report.families import rows
@@ -55,6 +57,14 @@ def test_the_report_has_the_table_where_cells_were_measured(tmp_path):
     assert "| DD-SRad, SAC | 0 of" in (tmp_path / "full" / "tables" / "table1.md").read_text()
     pages = [(tmp_path / name / "index.html").read_text() for name in ("plain", "full")]
     assert ["Families of methods" in page for page in pages] == [False, True]
+
+
+@pytest.mark.parametrize("text", ["{bad", "[1]", '[{"layer": "ddsrad"}]'])
+def test_cells_that_cannot_be_read_are_refused_by_name(tmp_path, text):
+    folder = campaign(tmp_path / "tiny")
+    (folder / "cells.json").write_text(text)
+    with pytest.raises(UserFacingError, match=r"cells.json is not what benchmarks/table1.py --out writes"):
+        rows(load(folder), folder)
 
 
 def test_the_campaign_has_every_family_that_was_built():

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from slewrl.errors import UserFacingError
 from slewrl.report.data import Result, Results
 from slewrl.report.methods import backbone, in_order, label
 from slewrl.report.tables import amount
@@ -18,7 +19,6 @@ from slewrl.stats import stratified_bootstrap
 
 CELLS = "cells.json"
 ON_POLICY = ("ppo", "ppo_lag")
-Cells = Mapping[str, Mapping[str, Any]]
 Row = dict[str, str | float | int]
 
 
@@ -27,10 +27,13 @@ def rows(results: Results, folder: Path) -> list[Row]:
     path = folder / CELLS
     if not path.exists():
         return []
-    cells = {cell["name"]: cell for cell in json.loads(path.read_text(encoding="utf-8"))}
+    try:
+        cells = {cell["name"]: cell for cell in json.loads(path.read_text(encoding="utf-8"))}
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserFacingError(f"{path} is not what benchmarks/table1.py --out writes ({error!r})") from None
     found = [family(result, cells.get(result.layer, {}), results.name) for result in in_order(list(results))]
     heads = list(found[0]) if found else []
-    absent = [name for name, cell in cells.items() if cell["violations"] is None]
+    absent = [name for name, cell in cells.items() if cell.get("violations") is None]
     return found + [{**dict.fromkeys(heads, "not measured"), "method": name} for name in absent]
 
 
