@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tiny_campaign import cell, write_campaign
 
 from slewrl.campaign.commands import check
 from slewrl.campaign.paper import CAMPAIGNS, METHODS, SEEDS, TASKS, mini
@@ -463,3 +464,12 @@ def test_a_failure_that_cannot_be_written_down_stops_nothing(tmp_path):
     runner = Runner(store, [key], 1)
     runner._note(key, FAILED)
     assert "disk full" in runner.failed[key]
+
+
+def test_a_mean_return_of_zero_is_a_return(tmp_path):
+    """That of the final evaluation counts, not that of the last one while training, here 100."""
+    folder = write_campaign(tmp_path / "tiny", cell([100.0]), waiting=[])
+    store = Store(folder)
+    ((key, spec),) = store.campaign().by_key.items()
+    (folder / key / "final" / "episodes.csv").write_text("return,length,violations\n-5,10,0\n5,10,0\n")
+    assert store.progress_of(key, spec).last_return == 0.0
