@@ -2,7 +2,7 @@
 
     python -W ignore benchmarks/table1.py                      # all rows; the `bench` extra for `qp`
     python -W ignore benchmarks/table1.py --layers ddsrad aram --draws 1e4
-    python -W ignore benchmarks/table1.py --returns results/table1 --write docs/layers.md
+    python -W ignore benchmarks/table1.py --out results/table1 --returns results/first results/table1-60k --docs docs
 
 On Unitree G1 under the paper's limits (13 joints, kappa 4), float32:
 
@@ -17,8 +17,9 @@ On Unitree G1 under the paper's limits (13 joints, kappa 4), float32:
 * solver calls and draws for one action.
 * microseconds per action (box included, no gradient): median CPU time of --rounds calls, alone and in batches of 256.
 
-Returns at equal steps are read from a campaign's report (--returns FOLDER). Everything goes to --out as JSON and CSV,
-each row with the command that measured it.
+Everything goes to --out as JSON and CSV, each row with the command that measured it. Where --out is a folder of the
+campaign table1, `slewrl report` makes the paper's Table 1 of both. --returns: campaigns with a larger budget, whose
+returns are to stand beside. --docs puts the table of layers into layers.md, that of families into table1.md.
 """
 
 import argparse
@@ -27,9 +28,11 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from page import write
@@ -38,10 +41,15 @@ from torch import Tensor
 from slewrl import LAYERS, ActionLayer, RateLimits, make_layer
 from slewrl.audit import adversarial_cases, executed_by, judge_budget
 from slewrl.box import FeasibleBox
+from slewrl.campaign.paper import CAMPAIGNS
 from slewrl.layers import BENCHMARK_LAYERS
 from slewrl.layers.aram import ARAM
 from slewrl.layers.budget import Budget
 from slewrl.layers.qp import QP
+from slewrl.report.data import load
+from slewrl.report.families import markdown, returned
+from slewrl.report.families import rows as families
+from slewrl.runs import RunSpec
 
 LIMITS = RateLimits.preset("G1", "paper")
 ORDER = LIMITS.delta.argsort(kind="stable")
@@ -74,11 +82,8 @@ class Row:
     draws_per_action: float | None = None
     us_1: float | None = None
     us_256: float | None = None
-    off_policy: bool | None = None
-    return_mean: float | None = None
-    return_std: float | None = None
-    seeds: int | None = None
-    steps: int | None = None
+    returns: dict[str, Any] = field(default_factory=dict)
+    """Backbone -> what it earns with this layer in another campaign, and the command that measured it."""
 
 
 def in_blocks(layer: ActionLayer, latent: Tensor, box: FeasibleBox) -> Tensor:
@@ -203,17 +208,26 @@ def measured(name: str, draws: int, rounds: int) -> Row:
     return Row(
         name, f"python -W ignore benchmarks/table1.py --layers {name}", layer.hard, actions, broken, raw, *full,
         *ordinary, coverage(name), moves(layer), calls, tried, microseconds(layer, 1, rounds),
-        microseconds(layer, 256, rounds), off_policy=True,
+        microseconds(layer, 256, rounds),
     )  # fmt: skip
 
 
-def returns(folder: Path) -> Iterator[tuple[str, dict[str, float]]]:
-    """Method and its return, of the tables `slewrl report` wrote into a campaign's folder."""
-    with open(folder / "report" / "tables" / "results.csv", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if row["metric"] == "return":
-                numbers = {"return_mean": float(row["mean"]), "return_std": float(row["std"] or "nan")}
-                yield row["method"], {**numbers, "seeds": int(row["seeds"]), "steps": int(row["steps"])}
+def returns(folders: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """Layer -> backbone -> return and command; of runs that differ from the campaign's in their budget alone."""
+    ours, found = CAMPAIGNS["table1"]().by_key, defaultdict[str, dict[str, Any]](dict)
+    for folder in folders:
+        for result in (results := load(folder)):
+            spec = result.runs[0].spec
+            if spec.key in ours:
+                found[spec.layer][spec.agent] = {**returned(result)._asdict(), "command": command(results.name, spec)}
+    return found
+
+
+def command(campaign: str, spec: RunSpec) -> str:
+    """What makes the runs of a cell."""
+    words = f"slewrl campaign run {campaign} --agents {spec.agent} --layers {spec.layer}"
+    planned = spec in CAMPAIGNS[campaign]().runs
+    return words if planned else f"{words} --steps {spec.steps} --learning-starts {spec.learning_starts}"
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -230,18 +244,17 @@ def table(rows: list[Row]) -> str:
         f"torch {torch.__version__}, {time.strftime('%Y-%m-%d')}; `python -W ignore benchmarks/table1.py`:",
         "",
         "| layer | outside F_t, of draws | raw | widest / narrowest, full | N(0, 1) | coverage | moving set "
-        "| solver calls | draws | µs, 1 | µs, 256 | off-policy | return |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| solver calls | draws | µs, 1 | µs, 256 |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for r in rows:
-        outside = "not measured" if r.violations is None else f"{r.violations:,} / {r.draws:,}"
-        score = "–" if r.return_mean is None else f"{r.return_mean:,.0f} ± {r.return_std:,.0f} ({r.seeds})"
-        raw = "–" if r.raw_violation_share is None else f"{100 * r.raw_violation_share:.0f} %"
+        if r.violations is None:
+            continue
+        outside, raw = f"{r.violations:,} / {r.draws:,}", f"{100 * (r.raw_violation_share or 0):.0f} %"
         cells = (
             r.name, outside, raw, f"{number(r.widest_full)} / {number(r.narrowest_full)}",
             f"{number(r.widest_ordinary)} / {number(r.narrowest_ordinary)}", number(r.coverage), word(r.moving_set),
             number(r.solver_calls, 0), number(r.draws_per_action, 0), number(r.us_1, 0), number(r.us_256, 1),
-            word(r.off_policy), score,
         )  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -251,34 +264,45 @@ def save(rows: list[Row], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     cells = [asdict(row) for row in rows]
     (out / "cells.json").write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
+    for cell in cells:
+        del cell["returns"]
     with open(out / "cells.csv", "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, cells[0], lineterminator="\n")
         writer.writeheader()
         writer.writerows(cells)
 
 
+def already(out: Path) -> list[Row]:
+    """What was measured before, to go on from."""
+    path = out / "cells.json"
+    return [Row(**cell) for cell in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layers", nargs="+", default=[*LAYERS, *BENCHMARK_LAYERS], help="rows")
+    every = [*LAYERS, *BENCHMARK_LAYERS]
+    parser.add_argument("--layers", nargs="*", default=every, help="rows to measure; others of --out stay")
     parser.add_argument("--draws", type=float, default=1e5, help="adversarial actions per layer")
     parser.add_argument("--rounds", type=int, default=30, help="timings, of which the median counts")
-    parser.add_argument("--returns", type=Path, help="a campaign's folder with its report")
-    parser.add_argument("--out", type=Path, help="where cells.json and cells.csv go")
-    parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
+    parser.add_argument("--returns", type=Path, nargs="+", default=[], help="folders of campaigns with a larger budget")
+    parser.add_argument("--out", type=Path, help="where cells.json and cells.csv go: a folder of the campaign table1")
+    parser.add_argument("--docs", type=Path, help="put the tables between the markers of layers.md and table1.md here")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    rows = []
+    rows = {row.name: row for row in (already(args.out) if args.out else [])}
     for name in args.layers:
-        rows.append(measured(name, int(args.draws), args.rounds))
+        rows[name] = measured(name, int(args.draws), args.rounds)
         print(name, file=sys.stderr, flush=True)
-    scores = dict(returns(args.returns)) if args.returns else {}
-    rows = [replace(row, **scores.get(row.name, {})) for row in rows]
-    rows += [Row(name, why) for name, why in NOT_MEASURED.items()]
-    print(table(rows))
+    longer = returns(args.returns)
+    built = [name for name in every if name in rows]
+    found = [replace(rows[name], returns=longer.get(name, rows[name].returns)) for name in built]
+    found += [Row(name, why) for name, why in NOT_MEASURED.items()]
+    print(table(found))
     if args.out:
-        save(rows, args.out)
-    if args.write:
-        write(args.write, "table1", table(rows))
+        save(found, args.out)
+    if args.docs:
+        write(args.docs / "layers.md", "table1", table(found))
+        write(args.docs / "table1.md", "table1", markdown(families(load(args.out), args.out)))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -19,6 +20,9 @@ from slewrl.audit import (
     paper_limits,
     random_limits,
 )
+from slewrl.augmented import previous_action
+from slewrl.envs.augment import Augment
+from slewrl.evaluate import evaluate
 from slewrl.layers.base import snap
 from slewrl.layers.budget import Budget, volume_share
 
@@ -194,6 +198,18 @@ def test_breaches_of_a_chain():
     chain = np.array([[0.0, 0.0], [0.1, 0.0], [0.1, 0.5], [0.3, 0.75]])
     assert [make_layer("budget", budget=b).breaches(chain, LIMITS) for b in (0.4, 0.6, 1.2, 2.0)] == [3, 2, 1, 0]
     assert make_layer("ddsrad").breaches(chain, LIMITS) == 0
+
+
+def test_an_evaluation_counts_what_the_budget_forbids():
+    """Both joints go up at full rate until they meet their stops: every step spends 2, the last one what is left."""
+    limits = RateLimits([0.25, 0.25], low=-1.0, high=1.0)
+    env = Augment(gym.make("Reacher-v5"), limits)
+
+    def act(observation):
+        return make_layer("ddsrad")(torch.full((1, 2), math.inf), limits.box(previous_action(observation, 2)))
+
+    found = [evaluate(act, env, 2, 0, make_layer("budget", budget=b).breaches).uses for b in (1.5, 2.0)]
+    assert [[use.violations for use in uses] for uses in found] == [[4, 4], [0, 0]]
 
 
 # ---------------------------------------------------------------- what it reaches

@@ -1,6 +1,7 @@
 """The paper's Table 1 with measurements: rows by hand, and nothing where nothing was measured."""
 
 import json
+import re
 
 import pytest
 from tiny_campaign import cell, write_campaign
@@ -9,12 +10,13 @@ from slewrl.campaign.paper import CAMPAIGNS
 from slewrl.errors import UserFacingError
 from slewrl.report.build import report
 from slewrl.report.data import load
-from slewrl.report.families import rows
+from slewrl.report.families import commands, markdown, rows
 
 CELL = {
     "name": "ddsrad",
     "command": "python measure.py --layers ddsrad",
     "violations": 0,
+    "draws": 1000,
     "widest_full": 1.0,
     "narrowest_full": 0.999,
     "coverage": 0.98765,
@@ -23,6 +25,7 @@ CELL = {
     "draws_per_action": 1.0,
     "us_1": 45.4,
     "us_256": 0.63,
+    "returns": {"sac": {"mean": 5.0, "low": 4.0, "high": 6.0, "seeds": 2, "steps": 9000, "command": "train long"}},
 }
 
 
@@ -35,17 +38,39 @@ def test_rows_by_hand(tmp_path):
     folder = campaign(tmp_path / "tiny")
     cells = [CELL, {"name": "FlowPG", "command": "not built", "violations": None}]
     (folder / "cells.json").write_text(json.dumps(cells))
-    ours, priced, absent = rows(load(folder), folder)
-    assert ours["method"] == "DD-SRad, SAC" and ours["off-policy"] == "yes"
-    assert ours["joint actions outside F_t"] == f"0 of {3 * (2000 + 40 + 20) * 6:,}"
-    assert ours["widest / narrowest joint at full latents"] == "1.00 / 1.00" and ours["share of F_t reached"] == "0.99"
-    assert (ours["set moves"], ours["solver calls an action"], ours["µs an action, alone"]) == ("yes", "0", "45")
-    # One resample in 27 (3.7 %) has a mean of 100 and one of 300: more than the 2.5 % left out on each side.
-    assert ours["return at 2,000 steps"] == "200 (100 to 300, 3 seeds)"
-    assert "`python measure.py --layers ddsrad`" in ours["measured by"]
-    assert priced["method"] == "No limit, PPO-Lagrangian" and priced["off-policy"] == "no"
-    assert priced["return at 2,000 steps"] == "50.0 (1 seed)" and priced["share of F_t reached"] == "–"
-    assert absent["method"] == "FlowPG" and set(absent.values()) == {"FlowPG", "not measured"}
+    ours, priced, absent = found = rows(load(folder), folder)
+    texts = {head: cell.text for head, cell in ours.items()}
+    assert texts == {
+        "method": "DD-SRad, SAC",
+        "actions outside F_t, adversarial latents": "0 of 1,000",
+        "widest / narrowest joint at full latents": "1.00 / 1.00",
+        "share of F_t reached": "0.99",
+        "set moves": "yes",
+        "solver calls an action": "0",
+        "draws an action": "1.0",
+        "µs an action, alone": "45",
+        "µs, of 256": "0.6",
+        "joint actions outside F_t, in the runs": f"0 of {3 * (2000 + 40 + 20) * 6:,}",
+        "off-policy": "yes",
+        # One resample in 27 (3.7 %) has a mean of 100 and one of 300: more than the 2.5 % left out on each side.
+        "return at 2,000 steps": "200 (100 to 300, 3 seeds)",
+        "return at 9,000 steps": "5.00 (4.00 to 6.00, 2 seeds)",
+    }
+    assert priced["method"].text == "No limit, PPO-Lagrangian" and priced["off-policy"].text == "no"
+    assert priced["return at 2,000 steps"].text == "50.0 (1 seed)" and priced["share of F_t reached"].text == "–"
+    assert priced["return at 9,000 steps"].text == "–"
+    assert {cell.text for cell in absent.values()} == {"FlowPG", "not measured"}
+    assert commands(found) == ["python measure.py --layers ddsrad", "slewrl campaign run tiny", "train long"]
+
+
+def test_every_cell_links_to_its_command(tmp_path):
+    folder = campaign(tmp_path / "tiny")
+    (folder / "cells.json").write_text(json.dumps([CELL]))
+    text = markdown(rows(load(folder), folder))
+    row = next(line for line in text.splitlines() if line.startswith("| DD-SRad, SAC"))
+    links = [re.fullmatch(r"\[.+\]\(#(table1-\d)\)", cell.strip())[1] for cell in row.split("|")[2:-1]]
+    assert links == ["table1-1"] * 8 + ["table1-2"] * 3 + ["table1-3"]
+    assert '3. <a id="table1-3"></a>`train long`' in text
 
 
 def test_the_report_has_the_table_where_cells_were_measured(tmp_path):
@@ -54,9 +79,10 @@ def test_the_report_has_the_table_where_cells_were_measured(tmp_path):
     assert not (tmp_path / "plain" / "tables" / "table1.md").exists()
     (folder / "cells.json").write_text(json.dumps([CELL]))
     report(folder, tmp_path / "full", html=True)
-    assert "| DD-SRad, SAC | 0 of" in (tmp_path / "full" / "tables" / "table1.md").read_text()
+    assert "| DD-SRad, SAC | [0 of" in (tmp_path / "full" / "tables" / "table1.md").read_text()
     pages = [(tmp_path / name / "index.html").read_text() for name in ("plain", "full")]
     assert ["Families of methods" in page for page in pages] == [False, True]
+    assert '<a href="#table1-2">200 (100 to 300, 3 seeds)</a>' in pages[1] and '<li id="table1-2">' in pages[1]
 
 
 @pytest.mark.parametrize("text", ["{bad", "[1]", '[{"layer": "ddsrad"}]'])

@@ -1,7 +1,7 @@
 """Episodes of a policy without exploration, seeded: returns, and how the rate limits were used."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,10 +12,13 @@ from slewrl.envs.augment import Augment
 from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.envs.worlds import Episode, Worlds
 from slewrl.layers.base import Decision
+from slewrl.limits import RateLimits
 from slewrl.metrics import RateUse, increment_density, increments_and_limits, rate_use, return_cv
 
 Act = Callable[[torch.Tensor], Decision]
 """Augmented observations (N, n) to an action for each."""
+Breaches = Callable[[NDArray[np.float32], RateLimits], int]
+"""A chain of executed actions (T + 1, d) to how many steps broke what a layer promises beyond F_t."""
 ONCE = ("fell", "exploded")
 """Measures that an episode either has or not."""
 AT_ONCE = 256
@@ -31,7 +34,7 @@ class Evaluation:
     lengths: NDArray[np.int64]
     """Steps, by episode."""
     uses: tuple[RateUse, ...]
-    """Utilisation and violations of what was executed, by episode."""
+    """Utilisation and violations of what was executed, by episode; breaches are among the violations."""
     raw_violations: int
     """Joint steps at which what the critic judges, not what was executed, left F_t."""
     increments: NDArray[np.float64]
@@ -93,7 +96,12 @@ class Evaluation:
         return [{name: float(f"{x:.5g}") for name, x in zip(names, self.increments[t], strict=True)} for t in steps]
 
 
-def evaluate(act: Act, env: Augment, episodes: int, seed: int) -> Evaluation:
+def nothing_more(chain: NDArray[np.float32], limits: RateLimits) -> int:
+    """Of a layer that promises F_t and no more."""
+    return 0
+
+
+def evaluate(act: Act, env: Augment, episodes: int, seed: int, breaches: Breaches = nothing_more) -> Evaluation:
     """Run ``episodes`` episodes; episode k is reset with ``seed + k``."""
     returns, lengths, uses, increments, raw = [], [], [], [], 0
     for k in range(episodes):
@@ -109,13 +117,16 @@ def evaluate(act: Act, env: Augment, episodes: int, seed: int) -> Evaluation:
             total, steps, done = total + reward, steps + 1, terminated or truncated
         returns.append(total)
         lengths.append(steps)
-        uses.append(info["rate_use"])
-        moved, allowed = increments_and_limits(np.stack(env.chain), env.limits)
+        chain, use = np.stack(env.chain), info["rate_use"]
+        uses.append(replace(use, violations=use.violations + breaches(chain, env.limits)))
+        moved, allowed = increments_and_limits(chain, env.limits)
         increments.append(moved / allowed)
     return Evaluation(np.array(returns), np.array(lengths), tuple(uses), raw, np.concatenate(increments))
 
 
-def evaluate_worlds(act: Act, make: Callable[..., Worlds], episodes: int, seed: int) -> Evaluation:
+def evaluate_worlds(
+    act: Act, make: Callable[..., Worlds], episodes: int, seed: int, breaches: Breaches = nothing_more
+) -> Evaluation:
     """Run ``episodes`` first episodes of worlds, side by side, so that short ones count no more than long ones.
 
     Args:
@@ -123,6 +134,7 @@ def evaluate_worlds(act: Act, make: Callable[..., Worlds], episodes: int, seed: 
         make: ``count`` to worlds of the task, not training.
         episodes: how many.
         seed: of the first lot of worlds.
+        breaches: of the policy's layer.
     """
     over: list[Episode] = []
     raw = 0
@@ -133,7 +145,8 @@ def evaluate_worlds(act: Act, make: Callable[..., Worlds], episodes: int, seed: 
         over += some
         raw += outside
     limits = worlds.limits
-    uses = tuple(rate_use(episode.chain, limits) for episode in over)
+    found = [(rate_use(episode.chain, limits), breaches(episode.chain, limits)) for episode in over]
+    uses = tuple(replace(use, violations=use.violations + more) for use, more in found)
     moves = [increments_and_limits(episode.chain, limits) for episode in over]
     return Evaluation(
         np.array([episode.total for episode in over]),

@@ -66,7 +66,8 @@ class Policy:
 
     def evaluate(self, episodes: int, seed: int = EVALUATION_SEED) -> Evaluation:
         """Seeded episodes of the run's task."""
-        return examiner(self.task, self.spec.task_options, self.limits)(self.act, episodes, seed)
+        examine = examiner(self.task, self.spec.task_options, self.limits, self.agent.layer.breaches)
+        return examine(self.act, episodes, seed)
 
 
 def load_policy(run: Path) -> Policy:

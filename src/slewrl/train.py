@@ -28,7 +28,7 @@ from slewrl.envs.tasks import (
     task_preset,
 )
 from slewrl.envs.worlds import Episode, Layout
-from slewrl.evaluate import Act, Evaluation, evaluate, evaluate_worlds
+from slewrl.evaluate import Act, Breaches, Evaluation, evaluate, evaluate_worlds
 from slewrl.layers import layer_class, make_layer
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
@@ -61,8 +61,9 @@ class Trainer:
         self.limits = run_limits(spec, folder)
         task = run_task(spec, folder)
         self.worlds = make_worlds(task, self.limits, spec.environments, spec.task_options)
-        self.examine = self._examine_here if is_alone(task) else examiner(task, spec.task_options, self.limits)
         self.agent = make_agent(spec, self.limits, self.worlds.layout)
+        there = partial(examiner, task, spec.task_options, self.limits, self.agent.layer.breaches)
+        self.examine = self._examine_here if is_alone(task) else there()
         self.on_policy: bool = getattr(self.agent, "on_policy", False)
         """Whether the agent keeps the steps it learns from itself, and says when to."""
         self.replays: bool = getattr(self.agent, "replays", True)
@@ -173,7 +174,7 @@ class Trainer:
     def _examine_here(self, act: Act, episodes: int, seed: int) -> Evaluation:
         """As ``examiner``, on the training worlds: a process can have no others. Their episodes are cut off."""
         under_way = self.worlds.violations()
-        result = evaluate_worlds(act, lambda count: self.worlds, 1, seed)
+        result = evaluate_worlds(act, lambda count: self.worlds, 1, seed, self.agent.layer.breaches)
         self._begin_afresh(under_way)
         return result
 
@@ -306,14 +307,16 @@ def run_task(spec: RunSpec, folder: RunFolder) -> str:
     return f"{OWN_ROBOT}{folder.robot}" if folder.robot else spec.task
 
 
-def examiner(task: str, options: dict[str, Any], limits: RateLimits) -> Callable[[Act, int, int], Evaluation]:
-    """What evaluates a policy of a task: (act, episodes, seed) to what they came to."""
+def examiner(
+    task: str, options: dict[str, Any], limits: RateLimits, breaches: Breaches
+) -> Callable[[Act, int, int], Evaluation]:
+    """What evaluates a policy of a task, with its layer's breaches: (act, episodes, seed) to what they came to."""
     if is_gymnasium(task):
         env = Augment(gym.make(task, disable_env_checker=True), limits)
-        return lambda act, episodes, seed: evaluate(act, env, episodes, seed)
+        return lambda act, episodes, seed: evaluate(act, env, episodes, seed, breaches)
     # Worlds are made once for each number of them: some simulators take a minute over it.
     make = cache(partial(make_worlds, task, limits, options=options, training=False))
-    return lambda act, episodes, seed: evaluate_worlds(act, make, episodes, seed)
+    return lambda act, episodes, seed: evaluate_worlds(act, make, episodes, seed, breaches)
 
 
 def check_spec(spec: RunSpec) -> None:

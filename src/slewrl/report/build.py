@@ -41,7 +41,7 @@ def report(
     return written
 
 
-def write_tables(results: Results, folder: Path, table1: Rows = ()) -> list[Path]:
+def write_tables(results: Results, folder: Path, table1: Sequence[families.Row] = ()) -> list[Path]:
     """Results, claims, the comparison with the paper and its Table 1, each in the formats that suit it."""
     found = tables(results)
     texts = {
@@ -52,11 +52,12 @@ def write_tables(results: Results, folder: Path, table1: Rows = ()) -> list[Path
     others: dict[str, Rows] = {
         "claims": claims.rows(claims.findings(results)),
         "compare": compare.rows(compare.compare(results)),
-        "table1": table1,
     }
     for name, rows in others.items():
         if rows:
             texts |= {f"{name}.csv": as_csv(rows), f"{name}.md": pipe_table(rows)}
+    if table1:
+        texts |= {"table1.csv": as_csv(families.plain(table1)), "table1.md": families.markdown(table1)}
     return [_write(folder / name, text.encode()) for name, text in texts.items()]
 
 

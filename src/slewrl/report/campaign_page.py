@@ -228,15 +228,27 @@ def _measured(column: Column, result: Result, results: Sequence[Result]) -> str:
 
 
 def _families(table1: Sequence[families.Row]) -> str:
-    """The paper's Table 1, where its cells were measured."""
+    """The paper's Table 1, where its cells were measured, each a link to the command that did."""
     if not table1:
         return ""
-    rows = [_row(f'<th scope="row">{escape(first)}</th>', *map(_text, rest)) for first, *rest in families.texts(table1)]
-    about = (
-        "The paper’s Table 1, with a measurement in each cell: on Unitree G1’s limits, but for violations and returns."
-    )
+    commands = families.commands(table1)
+
+    def linked(cell: families.Measured) -> str:
+        if not cell.command:
+            return _text(cell.text)
+        return f'<td><a href="#table1-{commands.index(cell.command) + 1}">{escape(cell.text)}</a></td>'
+
+    rows = [
+        _row(f'<th scope="row">{escape(first.text)}</th>', *map(linked, rest))
+        for first, *rest in (list(row.values()) for row in table1)
+    ]
+    about = "The paper’s Table 1 with a measurement in each cell, which links to the command that makes it."
+    listed = "".join(f'<li id="table1-{i}"><code>{escape(c)}</code></li>' for i, c in enumerate(commands, 1))
     return (
-        "<h3>Families of methods</h3>" + _table("Families of methods", list(table1[0]), rows, "PPO") + _caption(about)
+        "<h3>Families of methods</h3>"
+        + _table("Families of methods", list(table1[0]), rows, "PPO")
+        + _caption(about)
+        + f"<ol>{listed}</ol>"
     )
 
 

@@ -1,68 +1,115 @@
 """The paper's Table 1 redrawn: what each family of methods guarantees, reaches, costs and earns, measured.
 
-What a layer decides alone is in the campaign's cells.json, which `benchmarks/table1.py --out CAMPAIGN` writes, with the
-command of each row; violations and returns are those of the campaign's runs, at the same steps for all.
+What a layer decides alone is in the campaign's cells.json, which `benchmarks/table1.py --out CAMPAIGN` writes, and so
+are returns of other campaigns at a larger budget; the rest is read from the campaign's own runs, at the same steps for
+all. Every cell knows the command that measures it.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from slewrl.agents import AGENTS
 from slewrl.errors import UserFacingError
 from slewrl.report.data import Result, Results
 from slewrl.report.methods import backbone, in_order, label
-from slewrl.report.tables import amount
+from slewrl.report.tables import amount, pipe_table
 from slewrl.stats import stratified_bootstrap
 
 CELLS = "cells.json"
-ON_POLICY = ("ppo", "ppo_lag")
-Row = dict[str, str | float | int]
+NOT_MEASURED = "not measured"
+
+
+class Measured(NamedTuple):
+    """A cell."""
+
+    text: str
+    command: str = ""
+    """What measures it; "" if nothing does."""
+
+
+Row = dict[str, Measured]
+
+
+class Return(NamedTuple):
+    """The mean over seeds, and a bootstrapped 95 % interval of it; with one seed the interval is that number."""
+
+    mean: float
+    low: float
+    high: float
+    seeds: int
+    steps: int
+
+    @property
+    def text(self) -> str:
+        """As a cell has it."""
+        if self.seeds == 1:
+            return f"{amount(self.mean)} (1 seed)"
+        return f"{amount(self.mean)} ({amount(self.low)} to {amount(self.high)}, {self.seeds} seeds)"
+
+
+def returned(result: Result) -> Return:
+    """Of the final evaluations."""
+    scores = result.returns
+    low, high = stratified_bootstrap([scores], lambda tasks: np.mean(tasks[0], axis=-1), at_once=True)
+    return Return(float(scores.mean()), float(low), float(high), len(scores), result.cell.steps)
 
 
 def rows(results: Results, folder: Path) -> list[Row]:
     """A row for each backbone and layer of the campaign, then the families that were not built; none without cells."""
-    path = folder / CELLS
-    if not path.exists():
+    cells = read_cells(folder / CELLS)
+    if not cells:
         return []
+    ran = f"slewrl campaign run {results.name}"
+    found = [family(result, cells.get(result.layer, {}), ran) for result in in_order(list(results))]
+    heads = list(dict.fromkeys(head for row in found for head in row))
+    absent = [name for name, cell in cells.items() if cell.get("violations") is None]
+    found = [{head: row.get(head, Measured("–")) for head in heads} for row in found]
+    return found + [{**dict.fromkeys(heads, Measured(NOT_MEASURED)), "method": Measured(name)} for name in absent]
+
+
+def read_cells(path: Path) -> dict[str, Mapping[str, Any]]:
+    """What was measured of each layer, by its name; empty if there is no such file."""
+    if not path.exists():
+        return {}
     try:
-        cells = {cell["name"]: cell for cell in json.loads(path.read_text(encoding="utf-8"))}
+        return {cell["name"]: cell for cell in json.loads(path.read_text(encoding="utf-8"))}
     except (ValueError, TypeError, KeyError) as error:
         raise UserFacingError(f"{path} is not what benchmarks/table1.py --out writes ({error!r})") from None
-    found = [family(result, cells.get(result.layer, {}), results.name) for result in in_order(list(results))]
-    heads = list(found[0]) if found else []
-    absent = [name for name, cell in cells.items() if cell.get("violations") is None]
-    return found + [{**dict.fromkeys(heads, "not measured"), "method": name} for name in absent]
 
 
-def family(result: Result, cell: Mapping[str, Any], campaign: str) -> Row:
-    """One row; "–" where a cell has no number."""
-    checked = sum(run.actions_checked for run in result.runs)
-    return {
-        "method": f"{label(result.cell.method)}, {backbone(result.cell.agent)}",
-        "joint actions outside F_t": f"{result.violations:,} of {checked:,}",
-        "widest / narrowest joint at full latents": _pair(cell, "widest_full", "narrowest_full"),
+def family(result: Result, cell: Mapping[str, Any], ran: str) -> Row:
+    """One row; ``ran``: the command that made the campaign's runs."""
+    checked, score = sum(run.actions_checked for run in result.runs), returned(result)
+    row = {
+        "method": Measured(f"{label(result.layer)}, {backbone(result.cell.agent)}"),
+        **alone(cell),
+        "joint actions outside F_t, in the runs": Measured(f"{result.violations:,} of {checked:,}", ran),
+        "off-policy": Measured("no" if getattr(AGENTS[result.cell.agent], "on_policy", False) else "yes", ran),
+        f"return at {score.steps:,} steps": Measured(score.text, ran),
+    }
+    if more := cell.get("returns", {}).get(result.cell.agent):
+        longer = Return(*(more[name] for name in Return._fields))
+        row[f"return at {longer.steps:,} steps"] = Measured(longer.text, more["command"])
+    return row
+
+
+def alone(cell: Mapping[str, Any]) -> Row:
+    """What a layer decides alone; "–" where nothing was measured."""
+    texts = {
+        "actions outside F_t, adversarial latents": _pair(cell, " of ", 0, "violations", "draws"),
+        "widest / narrowest joint at full latents": _pair(cell, " / ", 2, "widest_full", "narrowest_full"),
         "share of F_t reached": _number(cell, "coverage", 2),
         "set moves": {True: "yes", False: "no"}.get(cell.get("moving_set", ""), "–"),
         "solver calls an action": _number(cell, "solver_calls", 0),
         "draws an action": _number(cell, "draws_per_action", 1),
         "µs an action, alone": _number(cell, "us_1", 0),
         "µs, of 256": _number(cell, "us_256", 1),
-        "off-policy": "no" if result.cell.agent in ON_POLICY else "yes",
-        f"return at {result.cell.steps:,} steps": returned(result),
-        "measured by": f"`{cell.get('command', '–')}`; return: `slewrl campaign run {campaign}`",
     }
-
-
-def returned(result: Result) -> str:
-    """The mean over seeds, with a bootstrapped 95 % interval of it where there are several."""
-    scores = result.returns
-    if len(scores) == 1:
-        return f"{amount(float(scores[0]))} (1 seed)"
-    low, high = stratified_bootstrap([scores], lambda tasks: np.mean(tasks[0], axis=-1), at_once=True)
-    return f"{amount(float(scores.mean()))} ({amount(float(low))} to {amount(float(high))}, {len(scores)} seeds)"
+    return {head: Measured(text, cell.get("command", "")) for head, text in texts.items()}
 
 
 def _number(cell: Mapping[str, Any], name: str, digits: int) -> str:
@@ -70,10 +117,28 @@ def _number(cell: Mapping[str, Any], name: str, digits: int) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
-def _pair(cell: Mapping[str, Any], *names: str) -> str:
-    return " / ".join(_number(cell, name, 2) for name in names)
+def _pair(cell: Mapping[str, Any], between: str, digits: int, *names: str) -> str:
+    return between.join(_number(cell, name, digits) for name in names)
 
 
-def texts(found: Sequence[Row]) -> list[list[str]]:
-    """The cells of rows, as text."""
-    return [[str(value) for value in row.values()] for row in found]
+def commands(found: Sequence[Row]) -> list[str]:
+    """Each once, in the order in which the table needs them; a cell's number is its place here, from 1."""
+    return list(dict.fromkeys(cell.command for row in found for cell in row.values() if cell.command))
+
+
+def markdown(found: Sequence[Row]) -> str:
+    """A table whose cells link to the commands that measure them, and those commands."""
+    numbers = {command: i for i, command in enumerate(commands(found), 1)}
+
+    def linked(cell: Measured) -> str:
+        return f"[{cell.text}](#table1-{numbers[cell.command]})" if cell.command else cell.text
+
+    table = pipe_table([{head: linked(cell) for head, cell in row.items()} for row in found])
+    return table + "\n" + "".join(f'{i}. <a id="table1-{i}"></a>`{command}`\n' for command, i in numbers.items())
+
+
+def plain(found: Sequence[Row]) -> list[dict[str, str | float | int]]:
+    """Texts alone, the commands of a row in a column of their own."""
+    return [
+        {**{head: cell.text for head, cell in row.items()}, "measured by": "; ".join(commands([row]))} for row in found
+    ]
