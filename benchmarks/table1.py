@@ -1,6 +1,6 @@
 """The paper's Table 1 with a measurement behind every cell: what each family of methods guarantees, reaches and costs.
 
-    python -W ignore benchmarks/table1.py                      # all rows; the `bench` extra for `qp`
+    python -W ignore benchmarks/table1.py                      # all rows; the `dev` extra for `qp`
     python -W ignore benchmarks/table1.py --layers ddsrad aram --draws 1e4
     python -W ignore benchmarks/table1.py --out results/table1 --returns results/first results/table1-60k --docs docs
 

@@ -20,7 +20,7 @@ SPEC = RunSpec(
     task="Pendulum-v1", layer="aram", steps=400, learning_starts=100, batch_size=16, capacity=300, evaluate_every=200,
     evaluate_episodes=1, seed=7, agent_options={"hidden": [16, 16]},
 )  # fmt: skip
-solver = pytest.mark.skipif(find_spec("cvxpylayers") is None, reason='needs cvxpylayers: pip install "slewrl[bench]"')
+solver = pytest.mark.skipif(find_spec("cvxpylayers") is None, reason='needs cvxpylayers: pip install "slewrl[dev]"')
 # Raised inside cvxpy and diffcp.
 quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 
@@ -37,7 +37,7 @@ def test_without_a_solver_the_error_says_what_to_do(monkeypatch):
     qp.projection.cache_clear()
     monkeypatch.setattr(qp, "import_module", absent)
     for attempt in (lambda: make_layer("qp"), lambda: check_spec(replace(SPEC, layer="qp"))):
-        with pytest.raises(UserFacingError, match=r"'qp' needs cvxpylayers.*'cvxpy'.*pip install \"slewrl\[bench\]\""):
+        with pytest.raises(UserFacingError, match=r"'qp' needs cvxpylayers.*'cvxpy'.*pip install \"slewrl\[dev\]\""):
             attempt()
 
 

@@ -79,7 +79,7 @@ def projection(size: int) -> Projection:
             cvxpy: Any = import_module("cvxpy")
             layers: Any = import_module("cvxpylayers.torch")
     except ImportError as error:
-        raise UserFacingError(f"the layer 'qp' needs cvxpylayers ({error}): pip install \"slewrl[bench]\"") from None
+        raise UserFacingError(f"the layer 'qp' needs cvxpylayers ({error}): pip install \"slewrl[dev]\"") from None
     command, low, high = (cvxpy.Parameter(size) for _ in range(3))
     nearest = cvxpy.Variable(size)
     problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(nearest - command)), [nearest >= low, nearest <= high])
