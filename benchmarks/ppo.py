@@ -155,6 +155,7 @@ def measure(environments: int, bench: Bench) -> dict[str, float]:
     for name, (make, arguments) in makers.items():
         pipes[name], theirs = context.Pipe()
         context.Process(target=contender, args=(theirs, make, arguments), daemon=True).start()
+        theirs.close()  # so that ours ends with the process, should it die
     seconds: dict[str, list[float]] = {name: [] for name in pipes}
     for _ in range(1 + bench.rounds):
         for name, pipe in pipes.items():

@@ -1,21 +1,23 @@
 """What PPO learns: beside Stable-Baselines3's, with an action-conditioned advantage, and at the price of a Lagrangian.
 
-    python benchmarks/ppo_studies.py parity --task Hopper-v5 --steps 300000
-    python benchmarks/ppo_studies.py advantage --steps 300000
-    python benchmarks/ppo_studies.py lagrangian --steps 300000
+    python -W ignore benchmarks/ppo_studies.py parity --task Hopper-v5 --steps 150000
+    python -W ignore benchmarks/ppo_studies.py advantage --steps 150000 --set rollout=500
+    python -W ignore benchmarks/ppo_studies.py lagrangian --steps 150000
 
 Every run is a folder under ``--runs``, made with the same code as ``slewrl train``; what is finished is not run again,
-what was stopped goes on, and ``--shard 1/2`` and ``2/2`` share the runs between two cores (the table of whoever
-finishes last, or of another call, is whole). A score is the mean return over the evaluations (5 seeded episodes each,
-without exploration) of the last quarter of a run. Tables go to ``--out`` as CSV, curves as PNG.
+what was stopped goes on (other steps or options need other ``--runs``), and ``--shard 1/2`` and ``2/2`` share the runs
+between two cores (the table of whoever finishes last, or of another call, is whole). A score is the mean return over
+the evaluations (5 seeded episodes each, without exploration) of the last quarter of a run. Tables go to ``--out`` as
+CSV, curves as PNG.
 """
 
+import json
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slewrl import RateLimits
-from slewrl.runs import RunFolder, RunSpec, write_csv
+from slewrl.runs import RunFolder, RunSpec, difference, write_csv
 from slewrl.train import EVALUATION_SEED, check_spec, train
 
 EPISODES, EVALUATIONS = 5, 20
@@ -49,7 +51,7 @@ class Study:
     shard: str = "1/1"
     """k/n: train only every n-th run, beginning with the k-th."""
     set: tuple[str, ...] = ()
-    """Options of our agent: NAME=VALUE ... (numbers only)."""
+    """Options of our agent: NAME=VALUE ..."""
 
     @property
     def every(self) -> int:
@@ -58,8 +60,7 @@ class Study:
 
     def options(self) -> dict[str, Any]:
         """Of --set."""
-        values = {name: float(value) for name, value in (text.split("=") for text in self.set)}
-        return {name: int(value) if value.is_integer() and value > 1 else value for name, value in values.items()}
+        return {name: json.loads(value) for name, value in (text.split("=") for text in self.set)}
 
     def spec(self, seed: int, **fields: Any) -> RunSpec:
         """A run of this study."""
@@ -82,6 +83,8 @@ def ours(spec: RunSpec, path: Path) -> None:
     if not (path / "run.json").exists():
         check_spec(spec)
         folder.create(spec)
+    if changed := difference(asdict(folder.spec()), asdict(spec)):
+        raise SystemExit(f"{path} is another run ({changed}): take other --runs")
     if not folder.done:
         print(path, flush=True)
         if not train(spec, folder):
@@ -148,7 +151,9 @@ class Parity(Study):
         from stable_baselines3 import PPO
         from stable_baselines3.common.callbacks import BaseCallback
 
-        if (path / "eval.csv").exists():
+        if (rows_there := table_of(path / "eval.csv")) is not None:
+            if rows_there["step"][-1] != self.steps // self.every * self.every:
+                raise SystemExit(f"{path} ends at step {rows_there['step'][-1]:.0f}: take other --runs")
             return
         print(path, flush=True)
         env, rows = gym.make(self.task), []
@@ -244,6 +249,9 @@ class Lagrangian(Study):
         names = ("step", "cost", "multiplier", "entropy", "violations")
         rows = [{"seed": s, **{n: float(row[n]) for n in names}} for s, table in curves.items() for row in table]
         write_csv(self.out / f"lagrangian-{self.task}.csv", rows)
+        names = ("step", "return_mean", "violation_rate")
+        rows = [{"seed": s, **{n: float(row[n]) for n in names}} for s, table in evaluations.items() for row in table]
+        write_csv(self.out / f"lagrangian-{self.task}-evaluations.csv", rows)
         last = {seed: table[-1] for seed, table in evaluations.items()}
         for seed, row in last.items():
             rate, total = row["violation_rate"], row["return_mean"]
@@ -255,7 +263,7 @@ class Lagrangian(Study):
         return self.spec(seed, agent="ppo_lag", layer="none", limits=self.limits)
 
     def draw(self, curves: dict[int, Any], evaluations: dict[int, Any]) -> None:
-        """Three panels: cost while exploring, violation rate of the mean policy, multiplier."""
+        """Cost while exploring; violation rate of the mean policy; multiplier; return."""
         import matplotlib
 
         matplotlib.use("Agg")

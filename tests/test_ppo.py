@@ -1,5 +1,6 @@
 """PPO's formulas by hand, its gradient step against autograd, its runs to the byte, and the price of PPO-Lagrangian."""
 
+import itertools
 import math
 import sys
 from dataclasses import replace
@@ -12,7 +13,17 @@ from torch import nn
 
 from slewrl import LAYERS, RateLimits, checkpoint, make_layer
 from slewrl.agents.action_value import ActionValue
-from slewrl.agents.ppo import PPO, PPOConfig, adapted_rate, clipped_loss, divergence, log_density, normalized
+from slewrl.agents.ppo import (
+    PPO,
+    PPOConfig,
+    adapted_rate,
+    clipped_loss,
+    divergence,
+    log_density,
+    normalized,
+    outputs,
+    parts,
+)
 from slewrl.agents.ppo_lag import PPOLag, PPOLagConfig, moved
 from slewrl.agents.rollout import Rollout, gae
 from slewrl.cli import main
@@ -70,10 +81,12 @@ def test_gae_by_hand_with_a_termination_and_a_truncation():
     assert going.ravel().tolist() == [1 + 0.25 * (50 + 0.25 * 4.25), 50 + 0.25 * 4.25, 4.25, 5.0]
 
 
-def test_the_value_after_a_cut_off_is_that_of_the_true_last_observation():
-    ppo = agent()
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_value_after_a_cut_off_is_that_of_the_true_last_observation(normalize):
+    ppo = agent(config=replace(SMALL, normalize=normalize))
+    ppo.normalizer.update(5 * torch.randn(100, N, generator=torch.Generator().manual_seed(0)) + 3)
     act_and_record(ppo, 16)
-    rollout, flat = ppo.rollout, lambda x: torch.from_numpy(x.reshape(-1, N))
+    rollout, flat = ppo.rollout, lambda x: ppo._seen(torch.from_numpy(x.reshape(-1, N)))
     value = ppo.critics[0].forward(flat(rollout.observation))[0].numpy().reshape(16, 2).copy()
     after = ppo.critics[0].forward(flat(rollout.following))[0].numpy().reshape(16, 2).copy()
     advantage, target = ppo.estimate(ppo.critics[0], flat(rollout.observation), rollout.reward)
@@ -151,10 +164,14 @@ def plain_networks(ppo):
     return module(ppo.actor), module(ppo.critics[0]), nn.Parameter(ppo.log_std.clone())
 
 
+WHOLE = replace(SMALL, epochs=3, minibatch=32, entropy_weight=0.01, learning_rate=0.02)
+PARTS = replace(WHOLE, minibatch=12, normalize_advantage=False, desired_kl=0.01, learning_rate=0.002)  # 12, 12 and 8
+
+
+@pytest.mark.parametrize("config", [WHOLE, PARTS], ids=["whole", "parts"])
 @pytest.mark.parametrize("layer", ["none", "ddsrad", "boxpre", "interval_srad", "srad_ball"])
-def test_an_update_is_autograds(layer):
+def test_an_update_is_autograds(layer, config):
     """The same loss written plainly, differentiated by autograd, clipped and stepped by torch's Adam."""
-    config = replace(SMALL, epochs=3, minibatch=32, entropy_weight=0.01, learning_rate=0.02)  # one batch: no shuffling
     ppo = agent(layer, config)
     actor, critic, log_std = plain_networks(ppo)
     act_and_record(ppo, 16)
@@ -168,18 +185,24 @@ def test_an_update_is_autograds(layer):
     log = ppo.improve(None)
 
     parameters = [*actor.parameters(), *critic.parameters(), log_std]
-    adam = torch.optim.Adam(parameters, 0.02, eps=1e-5)
+    adam = torch.optim.Adam(parameters, config.learning_rate, eps=1e-5)
     before = torch.distributions.Normal(actor(seen).detach(), log_std.detach().exp())
-    for _ in range(3):
-        order = torch.randperm(32, generator=generator)
+    orders = (torch.randperm(32, generator=generator).split(config.minibatch) for _ in range(3))
+    for order in itertools.chain.from_iterable(orders):
         policy = torch.distributions.Normal(actor(seen[order]), log_std.exp())
+        if config.desired_kl:
+            there = torch.distributions.Normal(before.mean[order], before.stddev[order])
+            kl = torch.distributions.kl_divergence(there, policy).sum(-1).mean().item()
+            adam.param_groups[0]["lr"] = adapted_rate(adam.param_groups[0]["lr"], kl, config.desired_kl)
         log_ratio = (policy.log_prob(latent[order]) - before.log_prob(latent)[order]).sum(-1)
-        scaled = (advantage[order] - advantage.mean()) / (advantage.std() + 1e-8)
+        scaled = advantage[order]
+        if config.normalize_advantage:
+            scaled = (scaled - scaled.mean()) / (scaled.std() + 1e-8)
         loss = -torch.min(scaled * log_ratio.exp(), scaled * log_ratio.exp().clamp(0.8, 1.2)).mean()
         loss = loss + 0.5 * (critic(seen[order])[:, 0] - target[order]).square().mean()
         loss = loss - 0.01 * policy.entropy().sum(-1).mean()
         if ppo.layer.penalty_weight:
-            drawn = policy.mean + policy.stddev * torch.randn(32, 2, generator=generator)
+            drawn = policy.mean + policy.stddev * torch.randn(len(order), 2, generator=generator)
             penalty = ppo.layer(drawn, LIMITS.box(seen[order][:, -2:], check=False)).penalty
             loss = loss + ppo.layer.penalty_weight * penalty.mean()
         adam.zero_grad()
@@ -193,6 +216,61 @@ def test_an_update_is_autograds(layer):
     after = torch.distributions.Normal(actor(seen), log_std.exp())
     assert log["kl"] == pytest.approx(torch.distributions.kl_divergence(before, after).sum(-1).mean().item(), rel=1e-2)
     assert log["entropy"] == pytest.approx(after.entropy().sum(-1).mean().item(), abs=1e-4)
+    assert log["learning_rate"] == pytest.approx(adam.param_groups[0]["lr"])
+    assert (log["learning_rate"] != config.learning_rate) == (config is PARTS)
+
+
+def test_what_is_learned_from_is_what_was_drawn_and_what_it_did():
+    """The rollout keeps the latent itself, drawn about the actor's mean with its own deviation for each joint."""
+    ppo = agent(config=replace(SMALL, rollout=1))
+    ppo.log_std.copy_(torch.tensor([-3.0, 1.0]))
+    seen = torch.zeros(4_000, N)
+    executed = ppo.act(seen).executed
+    latent = torch.from_numpy(ppo.rollout.latent[0])
+    assert torch.equal(ppo.layer.decide(latent, LIMITS.box(seen[:, -2:])).executed, executed)
+    spread = (latent - ppo.actor.forward(seen)[0]).std(0)
+    assert torch.allclose(spread, torch.tensor([math.exp(-3), math.exp(1)]), rtol=0.05)
+
+
+def test_the_first_ratios_are_one_though_observations_are_normalised(monkeypatch):
+    """The second rollout is learned from with the statistics it was collected with."""
+    ppo, ratios = agent(config=replace(SMALL, normalize=True)), []
+    for seed in range(2):
+        act_and_record(ppo, 16, seed=seed)
+        monkeypatch.setattr("slewrl.agents.ppo.clipped_loss", lambda r, *a: (ratios.append(r), clipped_loss(r, *a))[1])
+        ppo.improve(None)
+    updates = len(ratios) // 2
+    assert np.allclose(ratios[0], 1, atol=1e-4) and np.allclose(ratios[updates], 1, atol=1e-4)
+    assert not np.allclose(ratios[-1], 1, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("minibatch", "sizes"), [(31, [32]), (8, [8] * 4), (12, [12, 12, 8]), (64, [32]), (1, [1] * 32)]
+)
+def test_no_minibatch_is_a_single_step(minibatch, sizes):
+    """... whose advantage could not be normalised, unless all are to be."""
+    ppo = agent(config=replace(SMALL, minibatch=minibatch))
+    table = np.arange(32 * 12, dtype=np.float32).reshape(32, 12)
+    batches = [batch.table.copy() for batch in ppo._shuffled(table)]
+    assert [len(batch) for batch in batches] == sizes
+    assert np.array_equal(np.sort(np.concatenate(batches), axis=0), table)
+
+
+def test_long_rollouts_pass_in_parts():
+    ppo = agent()
+    x = torch.randn(5_000, N)
+    whole = ppo.latent_module()(x)
+    assert torch.allclose(torch.from_numpy(outputs(ppo.actor, x)), whole, atol=1e-6)
+    assert [len(part) for part in parts(x)] == [2048, 2048, 904]
+
+
+def test_an_abandoned_episode_is_cut_off_where_it_is():
+    ppo = agent()
+    ppo.abandon()  # nothing is under way yet
+    act_and_record(ppo, 8)
+    ppo.abandon()
+    assert ppo.rollout.ended[:8].all(1).tolist() == [t in (5, 7) for t in range(8)]
+    assert ppo.rollout.terminated[:8].all(1).tolist() == [t == 5 for t in range(8)]
 
 
 def test_it_begins_as_stable_baselines3_does():
@@ -241,6 +319,63 @@ def test_the_advantage_of_an_action_is_its_own_baselines_distance():
     assert value.target(Batch(table, 3, 2), lambda seen: torch.full((2, 2), 2.0)).tolist() == [8.0, 1.0]
 
 
+def test_twin_critics_are_pessimistic_and_their_targets_follow_slowly():
+    value = ActionValue(3, 2, (8,), 3e-4, 0.5, torch.Generator().manual_seed(0))
+    value.targets.flat.zero_()
+    value.targets.biases[1][:, 0] = torch.tensor([3.0, 7.0])
+    table = torch.randn(8, 7, generator=torch.Generator().manual_seed(1))
+    table[:4, 6] = 0
+    batch, reward = Batch(table, 3, 2), table[:4, 5].clone()
+    assert torch.allclose(value.target(batch, lambda seen: torch.zeros(4, 2)), reward + 0.5 * 3)
+    targets, critics = value.targets.flat.clone(), value.critics.flat.clone()
+    value.update(batch, lambda seen: torch.zeros(4, 2))
+    assert not torch.equal(value.critics.flat, critics)
+    assert torch.allclose(value.targets.flat, 0.995 * targets + 0.005 * value.critics.flat, atol=1e-7)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_ppo_judges_what_was_executed_by_its_critics(normalize):
+    """With a policy that has all but stopped exploring, the baseline is Q of the mean latent's action."""
+    ppo = agent(config=replace(SMALL, advantage="action", normalize=normalize, q_updates=0.25))
+    ppo.normalizer.update(5 * torch.randn(100, N, generator=torch.Generator().manual_seed(0)) + 3)
+    act_and_record(ppo, 16)
+    rollout, critics = ppo.rollout, ppo.action_value
+    ppo.log_std.fill_(-20)
+    critics.step.learning_rate = 0.0  # as they are
+    rows = [torch.rand(16, N + 4, generator=torch.Generator().manual_seed(k)) for k in range(9)]
+    given = iter([Batch(table.clone(), N, 2) for table in rows])
+    used = []
+    flat = [torch.from_numpy(x.reshape(-1, N)) for x in (rollout.observation, rollout.following)]
+    seen = ppo._seen(flat[0])
+    advantage, targets, log = ppo.judge(seen, lambda: (used.append(next(given)), used[-1])[1])
+    assert len(used) == 8 and targets == [] and ppo.critics == [] and log["q_loss"] > 0
+    assert torch.equal(used[0].observations, ppo._seen(rows[0][:, :N]))
+    executed, resting = flat[1][:, -2:], ppo.act(flat[0], explore=False).executed
+    q = [critics.critics.forward(torch.cat([seen, a], -1))[..., 0].mean(0).clone() for a in (executed, resting)]
+    assert np.allclose(advantage.ravel(), q[0] - q[1], atol=1e-5) and np.abs(advantage).max() > 1e-3
+
+
+def test_actions_drawn_to_be_judged_are_within_the_limits():
+    ppo = agent(config=replace(SMALL, advantage="action"))
+    seen = torch.randn(500, N)
+    seen[:, -2:] = seen[:, -2:].clamp(-1, 1)
+    drawn = ppo._draw(seen)
+    assert LIMITS.box(seen[:, -2:]).contains(drawn).all() and not torch.equal(drawn, ppo._draw(seen))
+
+
+def test_the_actor_learns_from_that_advantage_alone():
+    """One step upwards along A grad log pi, of torch's: V takes no share of the gradient's norm."""
+    config = replace(WHOLE, advantage="action", epochs=1, entropy_weight=0.0)
+    ppo = agent("none", config)
+    act_and_record(ppo, 16)
+    advantage = np.linspace(-1, 1, 32).reshape(16, 2)
+    ppo.judge = lambda seen, sample: (advantage, [], {"q_loss": 0.0})
+    before = ppo.flat.clone()
+    log = ppo.improve(None)
+    assert "critic_loss" not in log and set(log) == set(ppo.columns)
+    assert len(ppo.flat) == len(ppo.actor.flat) + 2 and not torch.equal(ppo.flat, before)
+
+
 # ---------------------------------------------------------------------- PPO-Lagrangian
 
 
@@ -259,11 +394,21 @@ def test_costs_are_the_audits_and_the_lagrangian_is_their_sum():
     outside = np.abs(executed.astype(np.float64) - previous) > [0.2, 0.5]
     assert np.array_equal(lag.cost(), outside.mean(-1)) and 0 < outside.mean() < 1
     seen = torch.from_numpy(rollout.observation.reshape(-1, N))
-    gain, harm = (lag.estimate(c, seen, s)[0] for c, s in zip(lag.critics, (rollout.reward, lag.cost()), strict=True))
+    both = [lag.estimate(c, seen, s) for c, s in zip(lag.critics, (rollout.reward, lag.cost()), strict=True)]
+    (gain, to_gain), (harm, to_harm) = both
     advantage, targets, log = lag.judge(seen, None)
     multiplier = 0.5 + 2.0 * outside.mean()
     assert log == {"cost": pytest.approx(outside.mean()), "multiplier": pytest.approx(multiplier)}
-    assert np.allclose(advantage, (gain - multiplier * harm) / (1 + multiplier)) and len(targets) == 2
+    assert np.allclose(advantage, (gain - multiplier * harm) / (1 + multiplier))
+    assert np.array_equal(targets[0], to_gain) and np.array_equal(targets[1], to_harm)
+    before = [critic.flat.clone() for critic in lag.critics]
+    losses = [np.square(lag.critics[k].forward(seen)[0].numpy().ravel() - targets[k].ravel()).mean() for k in (0, 1)]
+    for _ in range(30):
+        lag.rollout.filled = 16
+        lag.improve(None)
+    assert not any(torch.equal(critic.flat, flat) for critic, flat in zip(lag.critics, before, strict=True))
+    fitted = [np.square(lag.critics[k].forward(seen)[0].numpy().ravel() - targets[k].ravel()).mean() for k in (0, 1)]
+    assert fitted[0] < losses[0] and fitted[1] < losses[1]
 
 
 def test_ppo_lag_logs_and_counts_its_violations(tmp_path):
@@ -385,7 +530,7 @@ def test_every_layer_has_a_latent_but_the_truncated_normal(layer):
     if layer != "truncnorm":
         assert agent(layer).act(torch.zeros(1, N)).executed.shape == (1, 2)
         return
-    with pytest.raises(ValueError, match="TruncNorm draws its actions without a latent.*interval_tanh"):
+    with pytest.raises(ValueError, match="TruncNorm does not map one draw of a Gaussian latent.*interval_tanh"):
         agent(layer)
 
 
@@ -398,6 +543,8 @@ def test_every_layer_has_a_latent_but_the_truncated_normal(layer):
         ({"advantage": "q"}, "advantage is 'q', expected 'gae' or 'action'"),
         ({"desired_kl": -1.0}, "desired_kl is -1.0, expected a finite number >= 0"),
         ({"normalize": 1}, "normalize is 1, expected true or false"),
+        ({"q_updates": 0}, "q_updates is 0, expected a number > 0"),
+        ({"hidden": (True,)}, r"hidden is \(True,\), expected widths"),
     ],
 )
 def test_bad_options_are_named(options, message):
@@ -408,6 +555,8 @@ def test_bad_options_are_named(options, message):
 def test_what_no_run_could_do_is_refused():
     with pytest.raises(ValueError, match="DDSRad never violates a limit.*expected --layer none"):
         agent("ddsrad", PPOLagConfig(), PPOLag)
+    with pytest.raises(ValueError, match=r"cost_limit is 25.0, expected a number in \[0, 1\]"):
+        PPOLagConfig(cost_limit=25.0)
     with pytest.raises(ValueError, match="advantage is 'action', but ppo_lag weighs two estimates"):
         PPOLagConfig(advantage="action")
     with pytest.raises(ValueError, match="steps is 600, but ppo collects 4096 .* before it first learns"):

@@ -4,11 +4,11 @@ import dataclasses
 import math
 from typing import Any
 
-POSITIVE = ("learning_rate", "max_grad_norm", "initial_temperature", "clip_range")
-SHARES = ("discount", "target_rate", "gae_lambda")
+POSITIVE = ("learning_rate", "max_grad_norm", "initial_temperature", "clip_range", "q_updates")
+SHARES = ("discount", "target_rate", "gae_lambda", "cost_limit")
 NOISES = (
     "exploration_noise", "target_noise", "target_noise_clip", "weight_decay", "penalty_scale", "value_weight",
-    "entropy_weight", "desired_kl", "q_updates", "cost_limit", "multiplier_rate", "initial_multiplier",
+    "entropy_weight", "desired_kl", "multiplier_rate", "initial_multiplier",
 )  # fmt: skip
 COUNTS = ("updates", "policy_every", "n_steps", "rollout", "minibatch", "epochs", "q_draws")
 SWITCHES = ("symmetry", "sees_all", "normalize", "normalize_advantage", "compile")
@@ -34,7 +34,7 @@ def check_config(config: Any) -> None:
             raise ValueError(f"betas is {value!r}, expected two numbers in [0, 1)")
         if name in COUNTS and not (number and isinstance(value, int) and value >= 1):
             raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1")
-        if name in WIDTHS and not (_is_tuple(value) and all(isinstance(n, int) and n > 0 for n in value)):
+        if name in WIDTHS and not (_is_tuple(value) and all(type(n) is int and n > 0 for n in value)):
             raise ValueError(f"{name} is {value!r}, expected widths such as (256, 256)")
         if name in RANGES and not (_is_tuple(value) and len(value) == 2 and value[0] < value[1]):
             raise ValueError(f"{name} is {value!r}, expected (low, high) with low < high")

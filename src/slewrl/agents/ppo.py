@@ -35,6 +35,8 @@ from slewrl.replay import Batch
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 SLOWEST, FASTEST = 1e-5, 1e-2
 """The adaptive learning rate stays between these, as in rsl_rl."""
+AT_ONCE = 2048
+"""Rows of a rollout that pass through a network together: more would only take memory, and fall out of the cache."""
 Sample = Callable[[], Batch]
 """Draws a batch from the replay."""
 
@@ -125,8 +127,8 @@ def check_latent(layer: ActionLayer) -> None:
     """Refuse a layer whose draws are no map of a Gaussian latent: there the Jacobian does not cancel."""
     if type(layer).sample is not ActionLayer.sample or type(layer).draw is not ActionLayer.draw:
         raise ValueError(
-            f"layer {type(layer).__name__} draws its actions without a latent, whose ratio PPO needs: "
-            "take one that maps a latent (interval_tanh has the same reachable set)"
+            f"layer {type(layer).__name__} does not map one draw of a Gaussian latent, whose ratio PPO needs: "
+            "take one that does (interval_tanh and boxpro reach the same set)"
         )
 
 
@@ -147,7 +149,7 @@ class PPO:
     Config: ClassVar[type[PPOConfig]] = PPOConfig
     on_policy = True
     values = 1
-    """How many critics of the state there are."""
+    """How many critics of the state there are; an advantage that is not theirs needs none."""
     columns: tuple[str, ...] = ("critic_loss", "entropy", "kl", "clipped", "learning_rate")
     """What train.csv has of the last update; docs/metrics.md."""
 
@@ -161,7 +163,8 @@ class PPO:
         gains = (math.sqrt(2),) * len(hidden)
         self.actor = Ensemble(1, (n, *hidden, d), self.generator, "tanh")
         self.actor.make_orthogonal((*gains, 0.01), self.generator)
-        self.critics = [Ensemble(1, (n, *hidden, 1), self.generator, "tanh") for _ in range(self.values)]
+        values = 0 if config.advantage == "action" else self.values
+        self.critics = [Ensemble(1, (n, *hidden, 1), self.generator, "tanh") for _ in range(values)]
         for critic in self.critics:
             critic.make_orthogonal((*gains, 1.0), self.generator)
         self.flat, self.grad, self.log_std, self.log_std_grad = self._join()
@@ -171,7 +174,7 @@ class PPO:
         """The steps since the last update; None before the first step."""
         self.action_value = self._action_value(n)
         if self.action_value:
-            self.columns = (*self.columns, "q_loss")
+            self.columns = (*self.columns[1:], "q_loss")  # its critics' loss in the place of V's
         self._batches: dict[int, _Minibatch] = {}
 
     @property
@@ -224,6 +227,7 @@ class PPO:
 
     # ------------------------------------------------------------------ learning
 
+    @np.errstate(over="ignore", invalid="ignore")  # what diverges is refused in plain words afterwards
     def improve(self, sample: Sample) -> dict[str, float]:
         """Learn from the rollout and begin another; returns what to log.
 
@@ -231,11 +235,11 @@ class PPO:
             sample: a batch of the replay; asked only where the agent ``replays``.
         """
         seen = self._seen(torch.from_numpy(_flat(self._collected.observation)))
-        mean, std = self.actor.forward(seen)[0].numpy().copy(), self._std()
+        mean, std = outputs(self.actor, seen), self._std()
         advantage, targets, log = self.judge(seen, sample)
         table = self._table(seen.numpy(), mean, std, advantage, targets)
         losses = np.array([self._descend(batch) for _ in range(self.config.epochs) for batch in self._shuffled(table)])
-        kl = divergence(mean, std, self.actor.forward(seen)[0].numpy(), self._std()).mean()
+        kl = divergence(mean, std, outputs(self.actor, seen), self._std()).mean()
         if self.config.normalize:  # only now: a rollout is learned from as it was collected
             self.normalizer.update(torch.from_numpy(_flat(self._collected.observation)))
         self._collected.filled = 0
@@ -243,25 +247,32 @@ class PPO:
         entropy = float(self.log_std.sum()) + self.joints * (0.5 + LOG_SQRT_2PI)
         rate = self.optimiser.learning_rate
         about = {"critic_loss": critic_loss, "entropy": entropy, "kl": float(kl), "clipped": clipped}
-        return {**about, "learning_rate": rate, **log}
+        about |= {"learning_rate": rate, **log}
+        return {name: about[name] for name in self.columns}
 
     def judge(self, seen: Tensor, sample: Sample) -> tuple[NDArray[Any], list[NDArray[Any]], dict[str, float]]:
         """Of the rollout, as the networks see it (T N, n): advantages (T, N), targets of the critics, what to log."""
+        if self.action_value is not None:
+            return self._judge_actions(self.action_value, seen, sample)
         advantage, target = self.estimate(self.critics[0], seen, self._collected.reward)
-        if self.action_value is None:
-            return advantage, [target], {}
+        return advantage, [target], {}
+
+    def _judge_actions(
+        self, critics: ActionValue, seen: Tensor, sample: Sample
+    ) -> tuple[NDArray[Any], list[NDArray[Any]], dict[str, float]]:
+        """The same of the action-conditioned advantage: Q is fitted first, and there is no V to fit."""
         updates = max(1, round(self.config.q_updates * len(seen)))
-        loss = np.mean([self._fit_action_value(sample()) for _ in range(updates)])
+        loss = np.mean([self._fit_action_value(critics, sample()) for _ in range(updates)])
         executed = torch.from_numpy(previous_action(_flat(self._collected.following), self.joints))
-        judged = self.action_value.advantage(seen, executed, self._draw, self.config.q_draws)
-        return judged.reshape(advantage.shape), [target], {"q_loss": float(loss)}
+        some = zip(parts(seen), parts(executed), strict=True)
+        judged = [critics.advantage(x, a, self._draw, self.config.q_draws) for x, a in some]
+        return np.concatenate(judged).reshape(self._collected.reward.shape), [], {"q_loss": float(loss)}
 
     def estimate(self, critic: Ensemble, seen: Tensor, signal: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """The advantages of a signal (T, N) that ``critic`` foresees, and the returns it is to be fitted to."""
         rollout, config = self._collected, self.config
-        value = critic.forward(seen)[0].numpy().reshape(signal.shape).copy()
         following = self._seen(torch.from_numpy(_flat(rollout.following)))
-        next_value = critic.forward(following)[0].numpy().reshape(signal.shape)
+        value, next_value = (outputs(critic, x).reshape(signal.shape) for x in (seen, following))
         ends = (rollout.terminated, rollout.ended)
         advantage = gae(signal, value, next_value, *ends, config.discount, config.gae_lambda)
         return advantage, advantage + value
@@ -281,10 +292,16 @@ class PPO:
         return np.concatenate([seen, latent, mean, np.stack(numbers, -1)], -1, dtype=np.float32)
 
     def _shuffled(self, table: Floats) -> Any:
-        """Minibatches of one pass, each in a buffer that the next one of its size overwrites."""
+        """Minibatches of one pass, each in a buffer that the next one of its size overwrites.
+
+        A last one of a single step joins the one before: alone its advantage could not be normalised.
+        """
         order = torch.randperm(len(table), generator=self.generator).numpy()
-        for start in range(0, len(order), self.config.minibatch):
-            some = order[start : start + self.config.minibatch]
+        starts = list(range(0, len(order), self.config.minibatch))
+        if len(order) % self.config.minibatch == 1 and len(starts) > 1:
+            starts.pop()
+        for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+            some = order[start:end]
             if len(some) not in self._batches:
                 self._batches[len(some)] = _Minibatch(len(some), table.shape[1], self.actor.sizes[0], self.joints)
             batch = self._batches[len(some)]
@@ -337,11 +354,10 @@ class PPO:
             return None
         return ActionValue(size, self.joints, config.q_hidden, config.learning_rate, config.discount, self.generator)
 
-    def _fit_action_value(self, batch: Batch) -> float:
-        assert self.action_value is not None
+    def _fit_action_value(self, critics: ActionValue, batch: Batch) -> float:
         if self.config.normalize:
             batch.observations.copy_(self._seen(batch.observations))
-        return self.action_value.update(batch, self._draw)
+        return critics.update(batch, self._draw)
 
     def _draw(self, seen: Tensor) -> Tensor:
         """Executed actions (B, d), drawn from the policy, for observations (B, n) as the networks see them."""
@@ -421,6 +437,16 @@ class _Minibatch:
         """(B,) each: of what was drawn, when it was."""
         self.targets = list(whole[:, n + 2 * d + 2 :].unbind(-1))
         """(B,) for each critic."""
+
+
+def outputs(net: Ensemble, x: Tensor) -> NDArray[np.float32]:
+    """(B, out) of a network with one member, for (B, in)."""
+    return np.concatenate([net.forward(part)[0].numpy().copy() for part in parts(x)])
+
+
+def parts(x: Tensor) -> list[Tensor]:
+    """Of ``AT_ONCE`` rows each, the last of what is left."""
+    return [x[start : start + AT_ONCE] for start in range(0, len(x), AT_ONCE)]
 
 
 def normalized(x: NDArray[Any]) -> NDArray[Any]:
