@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from slewrl import LAYERS, RateLimits, make_layer
-from slewrl.audit import audit, executed_by
+from slewrl.audit import audit, executed_by, random_limits
 from slewrl.errors import UserFacingError
 from slewrl.layers import BENCHMARK_LAYERS, qp
 from slewrl.runs import RunFolder, RunSpec
@@ -53,7 +53,7 @@ def test_the_solver_projects_and_the_guard_does_the_rest():
     u = torch.randn(20, 8, generator=generator)
     leaves = [u.clone().requires_grad_() for _ in range(2)]
     ours, theirs = (kind(leaf, ANT.box(prev)) for kind, leaf in zip((layer, clip), leaves, strict=True))
-    assert torch.allclose(ours.executed, theirs.executed, atol=2e-3) and torch.equal(ours.log_det, theirs.log_det)
+    assert torch.allclose(ours.executed, theirs.executed, atol=1e-5) and torch.equal(ours.log_det, theirs.log_det)
     assert not ANT.outside(ours.executed.detach().numpy(), prev.numpy()).any()
     judged = ours.judged.sum() + theirs.judged.sum()
     grads = torch.autograd.grad(judged, leaves)
@@ -61,8 +61,43 @@ def test_the_solver_projects_and_the_guard_does_the_rest():
     counts = {**layer.counts()}
     assert counts["calls"] == 1 and counts["actions"] == 20 and 0 <= counts["outside"] <= 20
     layer._count(torch.full((5, 8), 9.0), ANT.box(prev[:5]))  # answers of a solver that failed
-    assert layer.columns() == {"solver_calls": 2, "solver_outside": (counts["outside"] + 5) / 25}
+    expected = {"solver_calls": 2, "solver_outside": (counts["outside"] + 5) / 25, "solver_failed": 0.0}
+    assert layer.columns() == expected
     assert math.isnan(layer.columns()["solver_outside"])  # they began again
+
+
+@solver
+@quiet
+def test_the_solver_knows_no_units():
+    """Joints whose limits differ by seven decades, off-centre: as near to the clip as the tolerance, in F_t's width."""
+    limits = random_limits()
+    prev = limits.clamp(torch.lerp(torch.tensor(limits.low), torch.tensor(limits.high), 0.6))
+    box = limits.box(prev.expand(4, -1))
+    u = torch.randn(4, limits.dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ours, theirs = (make_layer(name).execute(u, box) for name in ("qp", "boxpro"))
+    assert ((ours - theirs).abs() <= 1e-4 * (box.high - box.low) + 2 * ulp(theirs)).all()
+
+
+def ulp(x):
+    return (torch.nextafter(x, torch.full_like(x, math.inf)) - x).abs()
+
+
+@solver
+@pytest.mark.parametrize("fault", ["nan", "error"])
+def test_a_solver_that_fails_holds_and_is_counted(monkeypatch, fault):
+    def projection(size):
+        def solve(wanted, **options):
+            if fault == "error":
+                raise RuntimeError("infeasible or unbounded, says the solver")
+            return (torch.full_like(wanted, math.nan),)
+
+        return solve
+
+    layer, box = make_layer("qp"), ANT.box(torch.full((3, 8), 0.3))
+    monkeypatch.setattr(qp, "projection", projection)
+    u = torch.ones(3, 8, requires_grad=True)
+    assert torch.equal(layer(u, box).executed, box.prev)
+    assert layer.columns() == {"solver_calls": 1, "solver_outside": 1.0, "solver_failed": 1.0}
 
 
 @solver
@@ -106,6 +141,13 @@ def test_the_acceptance_rate_is_the_mass_in_the_box():
     assert not limits.outside(drawn.executed.numpy(), np.zeros((rows, 1))).any()
     edge = (drawn.executed.abs() - 0.2).abs() < 1e-6
     assert edge.float().mean().item() == pytest.approx((1 - mass) ** 4, abs=0.02)
+
+
+def test_the_first_draw_inside_is_executed():
+    limits = RateLimits(0.2, low=-1.0, high=1.0)
+    commands = torch.tensor([0.5, 0.1, -0.15, 0.9])[:, None, None]
+    drawn = make_layer("aram", tries=4)._first_inside(torch.atanh(commands), limits.box(torch.zeros(1, 1)), None)
+    assert drawn.executed.item() == pytest.approx(0.1)
 
 
 def test_rejected_draws_are_given_once_and_as_often_as_wanted():
@@ -185,7 +227,10 @@ def test_what_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             make_layer("aram", **options)
-    with pytest.raises(ValueError, match="layer aram draws until a draw is feasible, and td3 does not draw"):
-        check_spec(replace(SPEC, agent="td3"))
+    for agent in ("td3", "fastsac"):
+        with pytest.raises(
+            ValueError, match=f"layer aram puts what it rejects .*; {agent} has other ones: --agent sac"
+        ):
+            check_spec(replace(SPEC, agent=agent, agent_options={}))
     with pytest.raises(ValueError, match="has no such option; it has: penalty_weight, tries, augmented_share"):
         check_spec(replace(SPEC, layer_options={"_counts": {}}))

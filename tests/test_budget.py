@@ -1,7 +1,9 @@
 """The budget layer: sum |da_i| / delta_i <= B in rational numbers, the map by hand, all of the set reached."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -21,10 +23,13 @@ from slewrl.audit import (
     random_limits,
 )
 from slewrl.augmented import previous_action
+from slewrl.deploy.export import DeployedPolicy, describe, to_onnx
 from slewrl.envs.augment import Augment
 from slewrl.evaluate import evaluate
 from slewrl.layers.base import snap
 from slewrl.layers.budget import Budget, volume_share
+from slewrl.runs import RunFolder, RunSpec
+from slewrl.train import Trainer, check_spec
 
 LIMITS = RateLimits([0.2, 0.5], low=-1.0, high=1.0)
 PREV = torch.tensor([0.0, 0.8], dtype=torch.float64)  # R+ = (.2, .2), R- = (.2, .5)
@@ -72,6 +77,28 @@ def test_one_joint_is_ddsrad():
         )
         for a, b in zip(ours, theirs, strict=True):
             assert torch.allclose(a, b, rtol=0, atol=1e-12)
+    # The gradient too, in float32 and far out, where a plain difference of its two terms is noise.
+    far = torch.tensor([-1e4, -300.0, 0.0, 30.0, 1e3, 4e3, 1e4]).unsqueeze(-1).requires_grad_()
+    middle = limits.box(torch.zeros_like(far))
+    slopes = [
+        torch.autograd.grad(make_layer(name, **o)(far, middle).judged.sum(), far)[0]
+        for name, o in (("budget", {"budget": 1}), ("ddsrad", {}))
+    ]
+    assert torch.allclose(*slopes, rtol=1e-3, atol=0)
+
+
+def test_the_map_by_hand_where_up_and_down_differ():
+    """Rates .1 up and .2 down, far from the bounds: each direction spends by its own, so w = 1 in both."""
+    limits = RateLimits(up=[0.1, 0.1], down=[0.2, 0.2], low=-1.0, high=1.0)
+    u = torch.tensor([[3.0, -3.0]], dtype=torch.float64)
+    executed = make_layer("budget", budget=1.0)(u, limits.box(torch.zeros(1, 2, dtype=torch.float64))).executed
+    share = 0.5 * 6 / math.sqrt(1 + 6**2)  # g = |u_1| + |u_2| = 6, f(g) split between two
+    assert executed[0].tolist() == pytest.approx([0.1 * share, -0.2 * share])
+    # Half a step of falling is left: R_2 = .1, w_2 = .5, and g = 3 + 1.5.
+    near = torch.tensor([[0.0, -0.9]], dtype=torch.float64)
+    executed = make_layer("budget", budget=1.0)(u, limits.box(near)).executed - near
+    share = 3 / math.sqrt(1 + 4.5**2)
+    assert executed[0].tolist() == pytest.approx([0.1 * share, -0.1 * share])
 
 
 @pytest.mark.parametrize("budget", [0.2, 1.0, 2.5, 6.0])
@@ -192,6 +219,75 @@ def test_the_exact_verdict():
     assert boxmath.over_budget(action[0], np.zeros(2), down, up, "0.99").item()
     skew = boxmath.over_budget(np.array([[1.0], [-1.0]]), np.zeros((2, 1)), np.array([1.0]), np.array([4.0]), 0.5)
     assert skew.tolist() == [False, True]  # a quarter of the rise, all of the fall
+
+
+def test_the_exact_verdict_where_floats_are_wrong():
+    """Exact sums of 1 whose float sum is above or below; joints that stayed count for nothing, at a rate of 0, too."""
+    rng, wrong = np.random.default_rng(0), []
+    for _ in range(300):
+        steps = rng.integers(1, 50, 12).astype(float)
+        rate = np.full(12, steps.sum())
+        found = float((steps / rate).sum())
+        for budget in (1.0, np.nextafter(1.0, 0), np.nextafter(1.0, 2)):
+            verdict = boxmath.over_budget(steps, np.zeros(12), rate, rate, budget).item()
+            assert verdict == (budget < 1)
+            wrong += [(found > budget) != verdict]
+    assert any(wrong)  # else this would show nothing
+    held = boxmath.over_budget(np.array([0.0, 0.1]), np.zeros(2), np.array([0.0, 0.2]), np.array([0.0, 0.2]), 1)
+    moved = boxmath.over_budget(np.array([1e-9, 0.1]), np.zeros(2), np.array([0.0, 0.2]), np.array([0.0, 0.2]), 1)
+    assert not held.item() and moved.item()
+
+
+def test_rates_that_are_subnormal_count_in_full():
+    limits = RateLimits([1e-310, 1e-310], low=-1e-300, high=1e-300)
+    box = limits.box(torch.zeros(2, dtype=torch.float64))
+    executed = make_layer("budget", budget=1.0)(torch.full((2,), 1e30, dtype=torch.float64), box).executed
+    assert judge_budget(executed, box.prev, limits, 1.0).violations == 0
+
+
+@pytest.mark.parametrize("budget", [0.1, 0.3, 2.3])
+def test_the_exported_graph_keeps_the_budget(budget):
+    """In ONNX Runtime, of constants that are no float32."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason='ONNX is not installed: pip install "slewrl[onnx]"')
+    pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
+    generator, rows, layer = torch.Generator().manual_seed(0), 4_000, make_layer("budget", budget=budget)
+    prev = adversarial_prevs(rows, G1, torch.float32, generator)
+    u = torch.cat(
+        [adversarial_latents((rows // 2, 13), torch.float32, generator), saturating(rows // 2, 13, torch.float32, 0)]
+    )
+    pose = np.clip(np.zeros(13), G1.low, G1.high)
+    manifest = describe(Path("budget"), G1, pose, 0.02, (("latent", 13),), {})
+    policy = DeployedPolicy(Latents(), layer, G1).eval()
+    session = onnxruntime.InferenceSession(to_onnx(policy, (13, 13), manifest))
+    executed = session.run(["action"], {"observation": u.numpy(), "previous_action": prev.numpy()})[0]
+    executed = torch.from_numpy(executed)
+    assert judge(executed, prev, G1).violations == judge_budget(executed, prev, G1, budget).violations == 0
+    spent = ((executed.double() - prev.double()).abs() / torch.from_numpy(G1.delta)).sum(-1)
+    assert spent.max() > 0.99 * budget
+
+
+class Latents(torch.nn.Module):
+    """A network that says what it sees."""
+
+    def forward(self, augmented):
+        return augmented[..., :13] * 1.0
+
+
+def test_a_run_counts_what_its_episodes_under_way_spent(tmp_path):
+    spec = RunSpec("Reacher-v5", limits="tight", layer="budget", layer_options={"budget": 0.5}, steps=200)
+    trainer = Trainer(replace(spec, learning_starts=100), RunFolder(tmp_path))
+    trainer.advance()
+    assert trainer.train_row()["violations"] == 0
+    chain, delta = trainer.worlds.envs[0].chain, trainer.limits.delta
+    chain.append((chain[-1] - 0.9 * np.sign(chain[-1]) * delta).astype(np.float32))  # inside F_t, 1.8 spent
+    assert trainer.train_row()["violations"] == 1
+
+
+@pytest.mark.parametrize("agent", ["sac", "td3", "ppo"])
+def test_more_than_all_joints_could_spend_is_refused(agent):
+    spec = RunSpec("HalfCheetah-v5", agent=agent, layer="budget", layer_options={"budget": 7.0}, steps=20_000)
+    with pytest.raises(ValueError, match="budget is 7, expected at most 6"):
+        check_spec(spec)
 
 
 def test_breaches_of_a_chain():

@@ -127,7 +127,8 @@ def outside(action: Array, prev: Array, down: Array, up: Array, low: Array, high
 def over_budget(action: Array, prev: Array, down: Array, up: Array, budget: Number) -> NDArray[np.bool_]:
     """Exactly which steps spent more than ``budget``: sum_i |a_i - prev_i| / rate_i > budget, rate_i the way it moved.
 
-    Sums that floats decide beyond doubt are left at that; the others are done in rational numbers. NaN counts.
+    Sums that floats decide beyond doubt are left at that; the others are done in rational numbers. NaN counts. A joint
+    that stayed spent nothing, whatever its rate.
 
     Args:
         action: (..., d), float64 or exact in it.
@@ -143,12 +144,12 @@ def over_budget(action: Array, prev: Array, down: Array, up: Array, budget: Numb
     limit = exact(budget)
     with np.errstate(all="ignore"):
         step = action - prev
-        spent = (np.abs(step) / np.where(step > 0, up, down)).sum(-1)
+        spent = np.where(step == 0, 0.0, np.abs(step) / np.where(step > 0, up, down)).sum(-1)
     over: NDArray[np.bool_] = np.array(~(spent <= float(limit)))
     # The sum of d quotients is within d + 1 roundings of the truth; anything nearer to B is looked at again.
     doubtful = np.abs(spent - float(limit)) <= (action.shape[-1] + 8) * np.finfo(np.float64).eps * float(limit)
     for where in np.argwhere(doubtful).tolist():
         rows = ([Fraction(float(x)) for x in array[tuple(where)]] for array in (action, prev, down, up))
-        moves = ((a - p, fall, rise) for a, p, fall, rise in zip(*rows, strict=True))
+        moves = ((a - p, fall, rise) for a, p, fall, rise in zip(*rows, strict=True) if a != p)
         over[tuple(where)] = sum(move / rise if move > 0 else -move / fall for move, fall, rise in moves) > limit
     return over

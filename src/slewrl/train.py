@@ -153,11 +153,16 @@ class Trainer:
             for name, value in {"count": 1.0, "length": float(use.steps), **episode.measures}.items():
                 self.recent[name] = self.recent.get(name, 0.0) + value
 
+    def _under_way(self) -> int:
+        """Violations in episodes that have not ended."""
+        broken = sum(self.agent.layer.breaches(chain, self.limits) for chain in self.worlds.chains())
+        return self.worlds.violations() + broken
+
     # ------------------------------------------------------------------ logging
 
     def train_row(self) -> dict[str, float]:
         """What train.csv gets."""
-        violations = self.violations + self.worlds.violations()
+        violations = self.violations + self._under_way()
         row = {"step": self.step, "episodes": self.episodes, "episode_return": self.last_return}
         row |= {"utilisation": self.last_utilisation, "violations": violations}
         row |= {name: self.log.get(name, float("nan")) for name in getattr(self.agent, "columns", COLUMNS)}
@@ -173,7 +178,7 @@ class Trainer:
 
     def _examine_here(self, act: Act, episodes: int, seed: int) -> Evaluation:
         """As ``examiner``, on the training worlds: a process can have no others. Their episodes are cut off."""
-        under_way = self.worlds.violations()
+        under_way = self._under_way()
         result = evaluate_worlds(act, lambda count: self.worlds, 1, seed, self.agent.layer.breaches)
         self._begin_afresh(under_way)
         return result
@@ -194,7 +199,7 @@ class Trainer:
             "rng": self.rng.bit_generator.state,
             "warm_up": self.warm_up.get_state(),
             "worlds": _plain(self.worlds.get_state()),
-            "violations_under_way": self.worlds.violations(),
+            "violations_under_way": self._under_way(),
             "csv": self.folder.sizes(),
             "layer": dict(self.agent.layer.counts()),
             **{name: getattr(self, name) for name in SCALARS},
@@ -288,6 +293,7 @@ def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Any:
     options = {**presets.find(spec.agent, spec.preset).agent, **spec.agent_options}
     config = agent_class.Config(**{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
     layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
+    layer.check(limits)
     # Some agents make use of more than its size: FastSAC's actor leaves out what only critics may see.
     more = {"layout": layout} if getattr(agent_class, "reads_layout", False) else {}
     return agent_class(config, limits, layer, layout.size, spec.seed, **more)
@@ -343,28 +349,29 @@ def check_spec(spec: RunSpec) -> None:
     limits = load_limits(spec.task, spec.limits)
     if is_simulator(spec.task):
         check_simulator(spec.task)
-        check_budget(spec, make_agent(spec, limits, Layout(limits.dim + 1)))
+        check_agent(spec, make_agent(spec, limits, Layout(limits.dim + 1)))
         return  # it may take a minute to make, and be there only once: it says itself what is wrong
     worlds = make_worlds(spec.task, limits, 1, spec.task_options)
     agent = make_agent(spec, worlds.limits, worlds.layout)
-    check_budget(spec, agent)
-    if agent.layer.self_loops and not hasattr(agent, "target_entropy"):
-        raise ValueError(
-            f"layer {spec.layer} draws until a draw is feasible, and {spec.agent} does not draw: --agent sac"
-        )
-    if spec.density != RunSpec().density and not hasattr(agent, "target_entropy"):
-        raise ValueError(
-            f"density is {spec.density!r}, but {spec.agent} has no entropy to measure: leave --density out"
-        )
+    check_agent(spec, agent)
 
 
-def check_budget(spec: RunSpec, agent: Any) -> None:
-    """Refuse a run of an on-policy agent that ends before the first update."""
+def check_agent(spec: RunSpec, agent: Any) -> None:
+    """Refuse an agent that could not learn from its steps, or not with this layer."""
     first = agent.steps_before_learning(spec.environments) if hasattr(agent, "steps_before_learning") else 0
     if spec.steps < first:
         raise ValueError(
             f"steps is {spec.steps}, but {spec.agent} collects {first} (agent.rollout x environments) before it first "
             "learns: nothing is learned (--steps more, or --set agent.rollout fewer)"
+        )
+    if agent.layer.self_loops and spec.agent != "sac":
+        raise ValueError(
+            f"layer {spec.layer} puts what it rejects into a replay of single steps, by a policy that draws; "
+            f"{spec.agent} has other ones: --agent sac"
+        )
+    if spec.density != RunSpec().density and not hasattr(agent, "target_entropy"):
+        raise ValueError(
+            f"density is {spec.density!r}, but {spec.agent} has no entropy to measure: leave --density out"
         )
 
 

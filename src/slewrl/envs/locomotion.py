@@ -371,6 +371,10 @@ class Locomotion:
         """See ``Worlds``."""
         return int(self.broken.sum())
 
+    def chains(self) -> list[NDArray[Any]]:
+        """See ``Worlds``."""
+        return [self.chain[k, : self.clock[k] + 1] for k in range(self.count)]
+
     # ------------------------------------------------------------------ saving
 
     def get_state(self) -> dict[str, Any]:

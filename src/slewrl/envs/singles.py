@@ -5,6 +5,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
 from slewrl.envs.augment import Augment
 from slewrl.envs.checked import checked_reset, checked_step
@@ -67,14 +68,17 @@ class Singles:
         """See ``Worlds``."""
         return sum(env.rate_use().violations for env in self.envs)
 
+    def chains(self) -> list[NDArray[Any]]:
+        """See ``Worlds``."""
+        return [np.stack(env.chain) for env in self.envs]
+
     def get_state(self) -> dict[str, Any] | None:
         """See ``Worlds``."""
         states = [get_state(env) for env in self.envs]
         if None in states:
             return None
-        chains = [np.stack(env.chain) for env in self.envs]
         now = {"observations": self.observations.copy(), "totals": list(self.totals), "steps": self.steps}
-        return {"states": states, "chains": chains, **now}
+        return {"states": states, "chains": self.chains(), **now}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See ``Worlds``."""

@@ -95,6 +95,9 @@ class Worlds(Protocol):
     def violations(self) -> int:
         """Joint steps outside F_t, counted exactly, in the episodes under way."""
 
+    def chains(self) -> list[NDArray[Any]]:
+        """The actions executed in each episode under way, (T + 1, d), the one before the first step included."""
+
     def get_state(self) -> dict[str, Any] | None:
         """What ``set_state`` needs to go on bit for bit, as numbers and arrays; None if nobody knows."""
 

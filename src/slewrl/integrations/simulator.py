@@ -240,6 +240,10 @@ class SimulatedWorlds(ABC):
         """See ``Worlds``."""
         return int(self.ledger.broken.sum())
 
+    def chains(self) -> list[NDArray[Any]]:
+        """See ``Worlds``."""
+        return [self.ledger.chain[: self.ledger.clock[k] + 1, k] for k in range(self.count)]
+
     def get_state(self) -> dict[str, Any] | None:
         """None: the simulator cannot save all of its state, so that a run resumes on fresh episodes."""
         return None

@@ -197,6 +197,9 @@ class ActionLayer(ABC):
 
     # ------------------------------------------------------------------ what a training run asks besides
 
+    def check(self, limits: RateLimits) -> None:  # noqa: B027
+        """Refuse limits that the layer's options do not fit, before anything runs. Here: none."""
+
     def breaches(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
         """Steps of a chain of executed actions (T + 1, d) that broke what the layer promises beyond F_t; exact."""
         return 0

@@ -72,9 +72,12 @@ class Budget(ActionLayer):
         return self._radial(u, box.radius(u) / rate.clamp_min(torch.finfo(u.dtype).tiny))  # a rate of 0 holds
 
     def _radial(self, u: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        size = u.abs()
+        """In float64: autograd subtracts terms whose difference, the slope along the ray, float32 loses from 300 on."""
+        wide = u.double()
+        size = wide.abs()
         spent = (weight * size).sum(-1, keepdim=True) / self.allowance(u.shape[-1])
-        return squash.radial(u, torch.maximum(size.amax(-1, keepdim=True), spent))
+        x, log_det = squash.radial(wide, torch.maximum(size.amax(-1, keepdim=True), spent))
+        return x.to(u.dtype), log_det.to(u.dtype)
 
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
         """Into F_t and the budget, exactly; the map leaves both by rounding only, so the gradient is the map's."""
@@ -104,6 +107,10 @@ class Budget(ActionLayer):
         share = volume_share(self.allowance(limits.dim), limits.dim)
         return base + math.log(share.numerator) - math.log(share.denominator)
 
+    def check(self, limits: RateLimits) -> None:
+        """Refuse a budget that is more than all joints could spend."""
+        self.allowance(limits.dim)
+
     def breaches(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
         """Steps of a chain (T + 1, d) that spent more than the budget, decided in rational numbers."""
         allowance = self.allowance(limits.dim)
@@ -124,9 +131,13 @@ def spending(step: Tensor, down: Tensor, up: Tensor) -> Tensor:
     ``tiny`` altogether; there are d + 3 roundings, counting that of ``step`` itself and the product here.
     """
     size = step.double().abs()
-    rate = torch.where(step >= 0, up, down).clamp_min(WIDE.tiny)  # a rate of 0 never moved
-    spent = torch.where(size == size, size / rate, 0.0).sum(-1, keepdim=True)
-    return spent * (1 + (step.shape[-1] + 8) * WIDE.eps) + WIDE.tiny
+    spent = torch.where(size > 0, size / torch.where(step >= 0, up, down), 0.0).sum(-1, keepdim=True)
+    return spent * wide(1 + (step.shape[-1] + 8) * WIDE.eps, size) + wide(WIDE.tiny, size)
+
+
+def wide(number: float, like: Tensor) -> Tensor:
+    """A constant in float64: the ONNX exporter rounds Python's own numbers to float32."""
+    return torch.tensor(number, dtype=torch.float64, device=like.device)
 
 
 class _Enter(torch.autograd.Function):
@@ -159,11 +170,12 @@ class _Enter(torch.autograd.Function):
         here, there = prev.double(), inside.double()
         step = there - here
         bound = spending(step, down, up)
-        kept = budget / bound * (1 - 8 * WIDE.eps)
+        share = wide(budget, bound)
+        kept = share / bound * wide(1 - 8 * WIDE.eps, bound)
         own = torch.finfo(prev.dtype)
         slack = own.eps * torch.maximum(here.abs(), there.abs()).clamp_min(own.tiny)
         pulled = here + step.sign() * (kept * step.abs() - slack).clamp_min(0.0)  # ONNX has no copysign
-        return torch.where(bound > budget, pulled.to(prev.dtype), inside)
+        return torch.where(bound > share, pulled.to(prev.dtype), inside)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -2,7 +2,8 @@
 
 The squashed command a~ is projected by cvxpylayers, gradient included. A batch is one block-diagonal QP, one call:
 row by row it took a second and a half for what SAC draws in one update. The solver stops at a tolerance, so its answer
-goes through the exact guard, and how often it was outside is counted.
+goes through the exact guard, and how often it was outside is counted. It works in units of F_t, in which all boxes are
+[-1, 1]^d: joints differ by decades, tolerances do not.
 """
 
 import warnings
@@ -12,6 +13,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from slewrl.box import FeasibleBox
@@ -20,9 +22,11 @@ from slewrl.layers.base import snap
 from slewrl.layers.projection import BoxPro
 
 TOLERANCE = 1e-6
-"""Of the solver; at its own 1e-4, G1's narrow joints came out 4 % of F_t's width off."""
+"""Of the solver, in half widths of F_t."""
+FARTHEST = 1e3
+"""Commands are taken to be at most so far out, in the same units: the nearest point is the same."""
 Projection = Callable[..., tuple[Tensor]]
-"""(command, low, high) to (the nearest point between low and high,), all (n,) in float64, differentiable."""
+"""(n,) in float64 to (the nearest of [-1, 1]^n,), differentiable."""
 
 
 @dataclass(frozen=True)
@@ -38,30 +42,34 @@ class QP(BoxPro):
 
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
         """The solver's answer through the guard, with the gradient of the former."""
-        wanted, low, high = (x.double().expand(command.shape).reshape(-1) for x in (command, box.low, box.high))
-        if wanted.numel() == 0:
+        if command.numel() == 0:
             return command
-        (answer,) = projection(wanted.numel())(wanted, low, high, solver_args={"eps": TOLERANCE})
-        answer = answer.reshape(command.shape).to(box.prev.dtype)
+        low, high = box.low.double(), box.high.double()
+        middle, half = 0.5 * (low + high), (0.5 * (high - low)).clamp_min(torch.finfo(torch.float64).tiny)
+        wanted = ((command.double() - middle) / half).clamp(-FARTHEST, FARTHEST)
+        answer = (middle + half * solved(wanted)).to(box.prev.dtype)
         self._count(answer.detach(), box)
-        return snap(answer, box)
+        # An answer that is none holds, so that the guard sees numbers.
+        return snap(torch.where(answer.isnan(), box.prev, answer), box)
 
     def _count(self, answer: Tensor, box: FeasibleBox) -> None:
         outside = ~box.contains(answer).all(-1)
-        new = {"calls": 1, "actions": outside.numel(), "outside": int(outside.sum())}
+        failed = answer.isnan().any(-1)
+        new = {"calls": 1, "actions": outside.numel(), "outside": int(outside.sum()), "failed": int(failed.sum())}
         for name, value in new.items():
             self._counts[name] = self._counts.get(name, 0) + value
 
     def counts(self) -> dict[str, int]:
-        """Calls of the solver, actions it projected, and how many of its answers were outside F_t."""
+        """Calls of the solver, actions it projected, how many answers were outside F_t, how many were none (NaN)."""
         return self._counts
 
     def columns(self) -> dict[str, float]:
-        """``solver_calls``, and ``solver_outside``: the share of answers outside F_t."""
+        """``solver_calls``, and ``solver_outside`` and ``solver_failed``: shares of answers outside F_t, or none."""
         counts = {**self._counts}
         self._counts.clear()
-        share = counts.get("outside", 0) / counts["actions"] if counts else float("nan")
-        return {"solver_calls": counts.get("calls", 0), "solver_outside": share}
+        actions = counts.get("actions", float("nan"))
+        shares = {f"solver_{name}": counts.get(name, 0) / actions for name in ("outside", "failed")}
+        return {"solver_calls": counts.get("calls", 0), **shares}
 
     def exported(self, latent: Tensor, box: FeasibleBox) -> Tensor:
         """Refused: a solver has no graph."""
@@ -70,9 +78,20 @@ class QP(BoxPro):
         )
 
 
+def solved(wanted: Tensor) -> Tensor:
+    """The nearest point of the cube for each row; NaN throughout where the solver gave up."""
+    try:
+        (answer,) = projection(wanted.numel())(wanted.reshape(-1), solver_args={"eps": TOLERANCE})
+    except UserFacingError:
+        raise
+    except Exception:  # the solvers behind cvxpylayers have classes of their own for it
+        return torch.full_like(wanted, torch.nan)
+    return answer.reshape(wanted.shape)
+
+
 @lru_cache(maxsize=8)
 def projection(size: int) -> Projection:
-    """The projection of ``size`` numbers onto intervals, set up once."""
+    """The projection of ``size`` numbers onto [-1, 1], set up once."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit, which it imports
@@ -80,8 +99,7 @@ def projection(size: int) -> Projection:
             layers: Any = import_module("cvxpylayers.torch")
     except ImportError as error:
         raise UserFacingError(f"the layer 'qp' needs cvxpylayers ({error}): pip install \"slewrl[dev]\"") from None
-    command, low, high = (cvxpy.Parameter(size) for _ in range(3))
-    nearest = cvxpy.Variable(size)
-    problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(nearest - command)), [nearest >= low, nearest <= high])
-    made: Projection = layers.CvxpyLayer(problem, parameters=[command, low, high], variables=[nearest])
+    command, nearest = cvxpy.Parameter(size), cvxpy.Variable(size)
+    problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(nearest - command)), [nearest >= -1, nearest <= 1])
+    made: Projection = layers.CvxpyLayer(problem, parameters=[command], variables=[nearest])
     return made
