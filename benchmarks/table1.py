@@ -11,8 +11,8 @@ On Unitree G1 under the paper's limits (13 joints, kappa 4), float32:
   the solver answered, before the guard.
 * joints: mean |da_i| / delta_i of the joint with the widest limit, then of the narrowest, when every latent is +-1000,
   and when latents are N(0, 1); prev is drawn so that no range is in the way.
-* coverage: share of 12^3 cells of F_t of three joints (the narrowest, one between, the widest) in which latents of all
-  sizes land.
+* coverage: volume share of F_t that is reached: of 8 192 uniform points of it, for three joints (the narrowest, one
+  between, the widest), those that some latent executes to a thousandth of F_t's width. The standard error is below .006.
 * moving set: whether another prev changes what the same latents execute.
 * solver calls and draws for one action.
 * microseconds per action (box included, no gradient): median CPU time of --rounds calls, alone and in batches of 256.
@@ -30,7 +30,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +47,18 @@ from slewrl.layers.aram import ARAM
 from slewrl.layers.budget import Budget
 from slewrl.layers.qp import QP
 from slewrl.report.data import load
-from slewrl.report.families import markdown, returned
+from slewrl.report.families import CELLS, markdown, read_cells, returned
 from slewrl.report.families import rows as families
 from slewrl.runs import RunSpec
 
 LIMITS = RateLimits.preset("G1", "paper")
 ORDER = LIMITS.delta.argsort(kind="stable")
 NARROW, MIDDLE, WIDE = (int(ORDER[k]) for k in (0, LIMITS.dim // 2, -1))
-CELLS = 12
-COVERAGE_LATENTS = 400_000
+POINTS, CLOSE = 8192, 1e-3
+"""Of coverage: how many, and how near in widths of F_t."""
+COMMANDS = ("boxpre", "post", "boxpro", "aram", "qp", "none")
+"""Layers whose latent is a command over the whole range."""
+DRAWS, ROUNDS = 100_000, 30
 BLOCK = 256
 """Rows per call of the solver."""
 NOT_MEASURED = {"FlowPG": "not built", "MPC": "not built"}
@@ -125,59 +128,80 @@ def roomy_prevs(rows: int) -> Tensor:
 
 @torch.no_grad()
 def joint_use(layer: ActionLayer, full: bool, rows: int = 2048) -> tuple[float, float]:
-    """Mean |da| / delta of the widest joint, then of the narrowest."""
+    """Mean |da| / delta of the widest joint, then of the narrowest; of latents of +-1000, or of a N(0, 1) policy."""
     rows = BLOCK if isinstance(layer, QP) else rows
-    prev, generator = roomy_prevs(rows), torch.Generator().manual_seed(3)
-    u = torch.randn(rows, LIMITS.dim, generator=generator)
-    executed = layer.execute(1000 * u.sign() if full else u, LIMITS.box(prev))
+    prev, noise = roomy_prevs(rows), seeded(3, rows, LIMITS.dim)
+    mean, std = (1000 * noise.sign(), torch.zeros_like(noise)) if full else (torch.zeros_like(noise), noise * 0 + 1)
+    executed = layer.draw(mean, std, noise, LIMITS.box(prev)).executed
     use = ((executed - prev).double().abs() / torch.tensor(LIMITS.delta)).mean(0)
     return use[WIDE].item(), use[NARROW].item()
 
 
-def sweep(rows: int) -> Tensor:
-    """Latents (rows, 3) of all directions and of sizes from .03 to 300, and some that saturate one joint or two."""
-    generator = torch.Generator().manual_seed(4)
-    u = torch.randn(rows, 3, generator=generator, dtype=torch.float64)
-    common = 10.0 ** (4 * torch.rand(rows, 1, generator=generator, dtype=torch.float64) - 1.5)
-    own = 10.0 ** (3 * torch.rand(rows, 3, generator=generator, dtype=torch.float64) - 1)
-    return torch.where(torch.rand(rows, 1, generator=generator) < 0.5, u * common, u * own)
-
-
-@torch.no_grad()
 def coverage(name: str) -> float:
-    """The share of cells of F_t that are hit, for three joints of G1 in the middle of their ranges."""
+    """The share of points of F_t, uniform, that some latent executes: of three joints in the middle of their ranges."""
     limits = LIMITS.select([LIMITS.names[k] for k in (NARROW, MIDDLE, WIDE)])
-    rows = 20_000 if name == "qp" else COVERAGE_LATENTS
-    middle = torch.tensor(0.5 * (limits.low + limits.high))
-    box, layer, latents = limits.box(middle), make_layer(name), sweep(rows)
-    if name in ("boxpre", "post", "boxpro", "aram", "qp", "none"):  # theirs is a command over the whole range:
-        latents = around(box, limits, latents)  # aim near F_t
-    parts = [layer.execute(u, limits.box(middle.expand_as(u))) for u in latents.split(BLOCK if name == "qp" else rows)]
-    share = (torch.cat(parts) - box.low) / (box.high - box.low)
-    inside = share[((share >= 0) & (share <= 1)).all(-1)]
-    return len(torch.unique((inside * CELLS).floor().clamp_max(CELLS - 1), dim=0)) / CELLS**3
+    middle = torch.tensor(0.5 * (limits.low + limits.high)).expand(POINTS, 3)
+    box, layer = limits.box(middle), make_layer(name)
+    points = torch.lerp(box.low, box.high, torch.rand(POINTS, 3, generator=torch.Generator().manual_seed(4)).double())
+    # Commands over the whole range, or increments: there a latent is known, here it has to be looked for.
+    latents = torch.atanh((points - middle) / half(limits)) if name in COMMANDS else inverted(layer, box, points)
+    with torch.no_grad():
+        parts = zip(latents.split(BLOCK), middle.split(BLOCK), strict=True)
+        executed = torch.cat([at(layer, u, limits.box(prev)) for u, prev in parts])
+    return ((executed - points).abs() <= CLOSE * (box.high - box.low)).all(-1).double().mean().item()
 
 
-def around(box: FeasibleBox, limits: RateLimits, latents: Tensor) -> Tensor:
-    """Latents whose commands fill a box one and a half times as wide as F_t."""
-    uniform = torch.rand(latents.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    command = torch.lerp(1.25 * box.low - 0.25 * box.high, 1.25 * box.high - 0.25 * box.low, uniform)
-    middle, half = (torch.tensor(x) for x in (0.5 * (limits.low + limits.high), 0.5 * (limits.high - limits.low)))
-    return torch.atanh(((command - middle) / half).clamp(-0.999, 0.999))
+def at(layer: ActionLayer, u: Tensor, box: FeasibleBox) -> Tensor:
+    """What is executed where the policy says ``u`` and nothing else."""
+    return layer.draw(u, 0 * u, u, box).executed if isinstance(layer, ARAM) else layer.execute(u, box)
+
+
+def half(limits: RateLimits) -> Tensor:
+    """Of the width of each range."""
+    return torch.tensor(0.5 * (limits.high - limits.low))
+
+
+def inverted(layer: ActionLayer, box: FeasibleBox, points: Tensor) -> Tensor:
+    """Latents whose actions are as near to ``points`` as damped Newton steps get, a row at a time; all (POINTS, 3)."""
+    u, damping = torch.zeros_like(points), torch.full((len(points), 1, 1), 1e-3, dtype=points.dtype)
+    error, slope = distance(layer, box, points, u)
+    for _ in range(60):
+        turned = slope.mT @ torch.cat([slope, error.unsqueeze(-1)], -1)
+        step = torch.linalg.solve(turned[..., :3] + damping * torch.eye(3, dtype=u.dtype), turned[..., 3:])
+        there = u - step.squeeze(-1)
+        new_error, new_slope = distance(layer, box, points, there)
+        nearer = (new_error.square().sum(-1) < error.square().sum(-1))[:, None]
+        u, error = torch.where(nearer, there, u), torch.where(nearer, new_error, error)
+        slope = torch.where(nearer[..., None], new_slope, slope)
+        damping = (damping * torch.where(nearer[..., None], 0.2, 10.0)).clamp(1e-15, 1e9)
+    return u
+
+
+def distance(layer: ActionLayer, box: FeasibleBox, points: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    """From ``points`` in widths of F_t, (B, 3), and its slope in the latents, (B, 3, 3)."""
+    leaf = u.clone().requires_grad_()
+    away = (layer(leaf, box).judged - points) / (box.high - box.low)
+    slopes = [torch.autograd.grad(away[:, i].sum(), leaf, retain_graph=True)[0] for i in range(3)]
+    return away.detach(), torch.stack(slopes, 1)
 
 
 @torch.no_grad()
 def moves(layer: ActionLayer) -> bool:
     """Whether prev changes what the same latents execute."""
-    u, prev = torch.randn(16, LIMITS.dim, generator=torch.Generator().manual_seed(6)), roomy_prevs(32)
-    one, two = (layer.execute(u, LIMITS.box(part)) for part in prev.split(16))
+    u, prev = seeded(6, 16, LIMITS.dim), roomy_prevs(32)
+    one, two = (layer.draw(0 * u, 0 * u + 1, u, LIMITS.box(part)).executed for part in prev.split(16))
     return not torch.equal(one, two)
+
+
+def seeded(seed: int, *shape: int) -> Tensor:
+    """N(0, 1)."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 @torch.no_grad()
 def microseconds(layer: ActionLayer, batch: int, rounds: int) -> float:
     """Per action drawn, the box built inside; CPU time, the median over rounds."""
-    prev, (mean, noise) = roomy_prevs(batch), torch.randn(2, batch, LIMITS.dim)
+    prev, (mean, noise) = roomy_prevs(batch), seeded(7, 2, batch, LIMITS.dim)
     std, times = torch.ones_like(mean), []
     repeats = 1 if isinstance(layer, QP) else 20
     for _ in range(rounds + 2):
@@ -192,23 +216,23 @@ def microseconds(layer: ActionLayer, batch: int, rounds: int) -> float:
 def calls_and_draws(layer: ActionLayer, actions: int = 20) -> tuple[float, float]:
     """Of the solver and of the policy, for one action after another with N(0, 1) latents."""
     layer.columns()
-    for prev in roomy_prevs(actions).split(1):
-        layer.draw(torch.zeros(1, LIMITS.dim), torch.ones(1, LIMITS.dim), torch.randn(1, LIMITS.dim), LIMITS.box(prev))
+    for prev, noise in zip(roomy_prevs(actions).split(1), seeded(8, actions, LIMITS.dim).split(1), strict=True):
+        layer.draw(0 * noise, 0 * noise + 1, noise, LIMITS.box(prev))
     counts = layer.counts()
     return counts.get("calls", 0) / actions, counts.get("draws", actions) / actions
 
 
 def measured(name: str, draws: int, rounds: int) -> Row:
-    """All cells of one layer but its return."""
-    layer = make_layer(name)
+    """All cells of one layer but its returns."""
+    layer, said = make_layer(name), f"python -W ignore benchmarks/table1.py --layers {name}"
+    said += (f" --draws {draws}" if draws != DRAWS else "") + (f" --rounds {rounds}" if rounds != ROUNDS else "")
     draws //= 100 if isinstance(layer, QP) else 10 if isinstance(layer, ARAM) else 1
     actions, broken, raw = violations(layer, draws)
     full, ordinary = joint_use(layer, True), joint_use(layer, False)
     calls, tried = calls_and_draws(layer)
     return Row(
-        name, f"python -W ignore benchmarks/table1.py --layers {name}", layer.hard, actions, broken, raw, *full,
-        *ordinary, coverage(name), moves(layer), calls, tried, microseconds(layer, 1, rounds),
-        microseconds(layer, 256, rounds),
+        name, said, layer.hard, actions, broken, raw, *full, *ordinary, coverage(name), moves(layer), calls, tried,
+        microseconds(layer, 1, rounds), microseconds(layer, 256, rounds),
     )  # fmt: skip
 
 
@@ -263,7 +287,7 @@ def table(rows: list[Row]) -> str:
 def save(rows: list[Row], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     cells = [asdict(row) for row in rows]
-    (out / "cells.json").write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
+    (out / CELLS).write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
     for cell in cells:
         del cell["returns"]
     with open(out / "cells.csv", "w", encoding="utf-8", newline="") as file:
@@ -274,16 +298,16 @@ def save(rows: list[Row], out: Path) -> None:
 
 def already(out: Path) -> list[Row]:
     """What was measured before, to go on from."""
-    path = out / "cells.json"
-    return [Row(**cell) for cell in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
+    known = {each.name for each in fields(Row)}
+    return [Row(**{k: v for k, v in cell.items() if k in known}) for cell in read_cells(out / CELLS).values()]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     every = [*LAYERS, *BENCHMARK_LAYERS]
     parser.add_argument("--layers", nargs="*", default=every, help="rows to measure; others of --out stay")
-    parser.add_argument("--draws", type=float, default=1e5, help="adversarial actions per layer")
-    parser.add_argument("--rounds", type=int, default=30, help="timings, of which the median counts")
+    parser.add_argument("--draws", type=float, default=DRAWS, help="adversarial actions per layer")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="timings, of which the median counts")
     parser.add_argument("--returns", type=Path, nargs="+", default=[], help="folders of campaigns with a larger budget")
     parser.add_argument("--out", type=Path, help="where cells.json and cells.csv go: a folder of the campaign table1")
     parser.add_argument("--docs", type=Path, help="put the tables between the markers of layers.md and table1.md here")

@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import replace
+from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -234,3 +236,17 @@ def test_what_is_refused():
             check_spec(replace(SPEC, agent=agent, agent_options={}))
     with pytest.raises(ValueError, match="has no such option; it has: penalty_weight, tries, augmented_share"):
         check_spec(replace(SPEC, layer_options={"_counts": {}}))
+
+
+# ---------------------------------------------------------------- how they are measured
+
+
+def test_the_share_of_the_box_reached_is_a_volume(monkeypatch):
+    """A ball of the narrowest joint's radius, half of the cube, and all of it."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    table1 = import_module("table1")
+    narrow, middle, wide = (table1.LIMITS.delta[k] for k in (table1.NARROW, table1.MIDDLE, table1.WIDE))
+    ball = 4 / 3 * math.pi * narrow**3 / (8 * narrow * middle * wide)
+    assert table1.coverage("srad_ball") == pytest.approx(ball, abs=0.01) and ball < 0.06
+    assert table1.coverage("budget") == pytest.approx(0.5, abs=0.02)  # of three joints, one and a half
+    assert table1.coverage("ddsrad") == table1.coverage("boxpro") == table1.coverage("interval_srad") == 1
