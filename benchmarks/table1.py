@@ -12,7 +12,7 @@ On Unitree G1 under the paper's limits (13 joints, kappa 4), float32:
 * joints: mean |da_i| / delta_i of the joint with the widest limit, then of the narrowest, when every latent is +-1000,
   and when latents are N(0, 1); prev is drawn so that no range is in the way.
 * coverage: volume share of F_t that is reached: of 8 192 uniform points of it, for three joints (the narrowest, one
-  between, the widest), those that some latent executes to a thousandth of F_t's width. The standard error is below .006.
+  between, the widest), those that some latent executes to a thousandth of F_t's width. Standard error: below .006.
 * moving set: whether another prev changes what the same latents execute.
 * solver calls and draws for one action.
 * microseconds per action (box included, no gradient): median CPU time of --rounds calls, alone and in batches of 256.

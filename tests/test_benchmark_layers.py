@@ -229,6 +229,8 @@ def test_what_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             make_layer("aram", **options)
+    with pytest.raises(UserFacingError, match="'aram' is for benchmarks and is not exported; 'post'"):
+        make_layer("aram").exported(torch.zeros(1, 8), ANT.box(torch.zeros(1, 8)))
     for agent in ("td3", "fastsac"):
         with pytest.raises(
             ValueError, match=f"layer aram puts what it rejects .*; {agent} has other ones: --agent sac"

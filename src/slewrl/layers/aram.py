@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from slewrl.box import FeasibleBox
+from slewrl.errors import UserFacingError
 from slewrl.layers.base import Decision, finite_latent, widen
 from slewrl.layers.projection import Post
 
@@ -56,6 +57,12 @@ class ARAM(Post):
         """The same of draws uniform in the action range."""
         uniform = torch.rand((self.tries, *box.prev.shape), generator=generator, dtype=box.prev.dtype)
         return self._first_inside(torch.atanh(2 * uniform - 1), box, generator).executed
+
+    def exported(self, latent: Tensor, box: FeasibleBox) -> Tensor:
+        """Refused: a graph does not draw again."""
+        raise UserFacingError(
+            "the layer 'aram' is for benchmarks and is not exported; 'post' executes the same without exploration"
+        )
 
     def _first_inside(self, latents: Tensor, box: FeasibleBox, generator: torch.Generator | None) -> Decision:
         """Of latents (K, N, d) in their order."""
