@@ -1,9 +1,11 @@
 """Zero violations, as a number: every hard layer over adversarial cases, decided in exact arithmetic.
 
     python benchmarks/guarantee.py --cases 1e9 --workers 2 --write docs/guarantee.md
+    python benchmarks/guarantee.py --layers budget
 
 Prints one table: cases, violations and CPU seconds for every hard layer in float32 and float64, and what the
-paper's formula as written and the hand-written clip do on the same cases. One case is one joint of one action.
+paper's formula as written and the hand-written clip do on the same cases. One case is one joint of one action, and of
+the layer `budget` also one action's sum over its joints.
 """
 
 import argparse
@@ -32,6 +34,7 @@ from slewrl.audit import (
     paper_limits,
     random_limits,
 )
+from slewrl.layers.budget import Budget
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 CONTRAST = {"the formula as written": paper_formula, "hand-written clip": hand_written_clip}
@@ -63,11 +66,20 @@ def run(job: Job) -> tuple[Job, Tally, Tally]:
     families = [*paper_limits().values(), random_limits()]
     single = Tally()
     for seed, limits in enumerate(families):
-        single += audit(mapping(job.name), limits, DTYPES[job.dtype], job.cases // len(families) + 1, seed)
-    chain = (
-        audit_chain(mapping(job.name), all_joints(), DTYPES[job.dtype], job.chain_steps) if job.chain_steps else Tally()
-    )
+        share, also = job.cases // len(families) + 1, promised(job.name, limits)
+        single += audit(mapping(job.name), limits, DTYPES[job.dtype], share, seed, also)
+    if not job.chain_steps:
+        return job, single, Tally()
+    limits = all_joints()
+    also = promised(job.name, limits)
+    chain = audit_chain(mapping(job.name), limits, DTYPES[job.dtype], job.chain_steps, budget=also)
     return job, single, chain
+
+
+def promised(name: str, limits: RateLimits) -> float | None:
+    """The budget that a layer keeps besides F_t; None if it has none."""
+    layer = None if name in CONTRAST else make_layer(name)
+    return layer.allowance(limits.dim) if isinstance(layer, Budget) else None
 
 
 def cross_check(verdicts: int) -> tuple[int, int, int]:
@@ -111,18 +123,19 @@ HEADER = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--layers", nargs="+", help="only these (default: every hard one, and the contrast)")
     parser.add_argument("--cases", type=float, default=1e7, help="independent cases over all layers and dtypes")
     parser.add_argument("--chain-steps", type=float, default=1e4, help="steps of each layer's feedback chain")
     parser.add_argument("--fractions", type=float, default=1e5, help="verdicts cross-checked by fractions.Fraction")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--write", type=Path, help="put the output between the markers of this page")
     args = parser.parse_args()
-    hard = [name for name in LAYERS if LAYERS[name].hard]
+    hard = args.layers or [name for name in LAYERS if LAYERS[name].hard]
     each = -(-int(args.cases) // (len(hard) * len(DTYPES)))
     chain_steps = int(args.chain_steps)
     jobs = [Job(name, dtype, each, chain_steps) for name in hard for dtype in DTYPES]
     # No chain for these: their first NaN would stay for good.
-    jobs += [Job(name, dtype, each, 0) for name in CONTRAST for dtype in DTYPES]
+    jobs += [Job(name, dtype, each, 0) for name in CONTRAST for dtype in DTYPES if not args.layers]
     started = time.time()
     results = {}
     with ProcessPoolExecutor(args.workers, mp_context=get_context("spawn")) as pool:
@@ -135,7 +148,8 @@ def main() -> None:
     ours = [results[job] for job in jobs if job.name in hard]
     cases = sum(single.cases + chain.cases for single, chain in ours)
     violations = sum(single.violations + chain.violations for single, chain in ours)
-    command = f"python benchmarks/guarantee.py --cases {args.cases:g} --chain-steps {args.chain_steps:g}"
+    only = f" --layers {' '.join(args.layers)}" if args.layers else ""
+    command = f"python benchmarks/guarantee.py{only} --cases {args.cases:g} --chain-steps {args.chain_steps:g}"
     lines = [
         f"`{command} --fractions {args.fractions:g}`, slewrl {__version__}, torch {torch.__version__}, "
         f"{platform.machine()}, {time.strftime('%Y-%m-%d')}:",

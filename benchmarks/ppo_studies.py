@@ -33,6 +33,7 @@ from slewrl.runs import RunFolder, RunSpec, difference, write_csv
 from slewrl.train import EVALUATION_SEED, check_spec, train
 
 EPISODES, EVALUATIONS = 5, 20
+NAMES = {"gae": "scalar advantage (GAE)", "action": "action-conditioned advantage"}
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,16 @@ def score(path: Path, steps: int) -> float:
     if rows is None or rows["step"][-1] < 0.95 * steps:
         return float("nan")
     return float(rows["return_mean"][rows["step"] > 0.75 * steps].mean())
+
+
+def pyplot() -> Any:
+    """Without a screen."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
 
 
 def show(title: str, found: dict[str, list[float]], seeds: Sequence[int], out: Path) -> None:
@@ -215,6 +226,39 @@ class Advantage(Study):
         found = {name: [score(path, self.steps) for path in paths] for name, paths in folders.items()}
         title = f"{self.task}, PPO with DD-SRad, delta {self.delta:.3g} on average, {self.steps:,} steps: return"
         show(title, found, self.seeds, self.out / f"advantage-{self.task}.csv")
+        if not np.isnan([*found.values()]).any():
+            self.report(folders)
+
+    def report(self, folders: dict[str, list[Path]]) -> None:
+        """How often a limit was broken, and the curves: as CSV and PNG."""
+        broken = [table_of(path / "train.csv")["violations"][-1] for paths in folders.values() for path in paths]
+        print(f"{sum(broken):.0f} exact violations in {len(broken)} runs of {self.steps:,} steps")
+        tables = {name: [table_of(path / "eval.csv") for path in paths] for name, paths in folders.items()}
+        rows = [
+            {"run": name, "seed": seed, "step": float(row["step"]), "return_mean": float(row["return_mean"])}
+            for name, curves in tables.items()
+            for seed, table in zip(self.seeds, curves, strict=True)
+            for row in table
+        ]
+        write_csv(self.out / f"advantage-{self.task}-curves.csv", rows)
+        self.draw(tables)
+
+    def draw(self, tables: dict[str, list[Any]]) -> None:
+        """A panel for each kappa; thin: seeds, thick: their mean."""
+        plt = pyplot()
+        figure, axes = plt.subplots(1, len(self.kappas), figsize=(10, 3.2), sharey=True, layout="constrained")
+        for axis, kappa in zip(np.atleast_1d(axes), self.kappas, strict=True):
+            for kind, colour in (("gae", "tab:blue"), ("action", "tab:orange")):
+                curves = tables[f"kappa {kappa:g}, {kind}"]
+                steps = curves[0]["step"] / 1000
+                for rows in curves:
+                    axis.plot(steps, rows["return_mean"], color=colour, alpha=0.35, linewidth=0.8)
+                mean = np.mean([rows["return_mean"] for rows in curves], axis=0)
+                axis.plot(steps, mean, color=colour, linewidth=2, label=NAMES[kind])
+            axis.set(title=f"κ = {kappa:g}", xlabel="thousand environment steps")
+        np.atleast_1d(axes)[0].set_ylabel("return, mean policy")
+        np.atleast_1d(axes)[0].legend(frameon=False)
+        figure.savefig(self.out / f"advantage-{self.task}.png", dpi=120)
 
     def limits(self, kappa: float) -> Path:
         """A file of limits; as in ``tight``, the first half of the joints is the slower one."""
@@ -264,11 +308,7 @@ class Lagrangian(Study):
 
     def draw(self, curves: dict[int, Any], evaluations: dict[int, Any]) -> None:
         """Cost while exploring; violation rate of the mean policy; multiplier; return."""
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-
+        plt = pyplot()
         panels = (
             (curves, "cost", "violation rate, exploring"),
             (evaluations, "violation_rate", "violation rate, mean policy"),

@@ -182,19 +182,29 @@ def outside_by_fractions(
     return verdict
 
 
-def audit(mapping: Mapping, limits: RateLimits, dtype: torch.dtype, cases: int, seed: int = 0) -> Tally:
-    """Run a mapping over ``cases`` independent adversarial cases."""
+def audit(
+    mapping: Mapping, limits: RateLimits, dtype: torch.dtype, cases: int, seed: int = 0, budget: float | None = None
+) -> Tally:
+    """Run a mapping over ``cases`` independent adversarial cases; a ``budget`` that it promises is judged, too."""
     start = time.process_time()
     total = Tally()
     with torch.inference_mode():
         for latent, box in adversarial_cases(limits, dtype, cases, seed):
-            total += judge(mapping(latent, box), box.prev, limits)
+            executed = mapping(latent, box)
+            total += judge(executed, box.prev, limits)
+            total += judge_budget(executed, box.prev, limits, budget) if budget else Tally()
     total.seconds = time.process_time() - start
     return total
 
 
 def audit_chain(
-    mapping: Mapping, limits: RateLimits, dtype: torch.dtype, steps: int, lanes: int = 2, seed: int = 0
+    mapping: Mapping,
+    limits: RateLimits,
+    dtype: torch.dtype,
+    steps: int,
+    lanes: int = 2,
+    seed: int = 0,
+    budget: float | None = None,
 ) -> Tally:
     """Feed each executed action back as prev for ``steps`` steps: bang-bang, ordinary and adversarial latents."""
     start = time.process_time()
@@ -214,5 +224,6 @@ def audit_chain(
             prev = path[-1]
             trace = torch.stack(path)
             total += judge(trace[1:], trace[:-1], limits)
+            total += judge_budget(trace[1:], trace[:-1], limits, budget) if budget else Tally()
     total.seconds = time.process_time() - start
     return total
