@@ -4,8 +4,8 @@
     python benchmarks/guarantee.py --layers budget
 
 Prints one table: cases, violations and CPU seconds for every hard layer in float32 and float64, and what the
-paper's formula as written and the hand-written clip do on the same cases. One case is one joint of one action, and of
-the layer `budget` also one action's sum over its joints.
+paper's formula as written and the hand-written clip do on the same cases. One case is one joint of one action; an
+action beyond the budget of the layer `budget` is a violation, too.
 """
 
 import argparse

@@ -192,7 +192,7 @@ def audit(
         for latent, box in adversarial_cases(limits, dtype, cases, seed):
             executed = mapping(latent, box)
             total += judge(executed, box.prev, limits)
-            total += judge_budget(executed, box.prev, limits, budget) if budget else Tally()
+            total.violations += judge_budget(executed, box.prev, limits, budget).violations if budget else 0
     total.seconds = time.process_time() - start
     return total
 
@@ -224,6 +224,6 @@ def audit_chain(
             prev = path[-1]
             trace = torch.stack(path)
             total += judge(trace[1:], trace[:-1], limits)
-            total += judge_budget(trace[1:], trace[:-1], limits, budget) if budget else Tally()
+            total.violations += judge_budget(trace[1:], trace[:-1], limits, budget).violations if budget else 0
     total.seconds = time.process_time() - start
     return total
