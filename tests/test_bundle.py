@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 import zipfile
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -56,6 +57,20 @@ def test_it_holds_all_a_robot_needs(made):
     assert found.observation == (("observation", 3),) and np.array_equal(found.default_pose, [0.0])
     assert found.manifest["provenance"]["spec"]["seed"] == 12345 and found.manifest["provenance"]["step"] == 300
     assert found.manifest["provenance"]["trained_with"]["torch"]
+
+
+def test_the_budget_is_read_inward_and_need_not_be_there(made):
+    parts = parts_of(made)
+    manifest = json.loads(parts["manifest.json"])
+    assert manifest["budget"] is None and read(made).budget is None  # of another layer
+
+    def budget(text):
+        return bundle.parse(sealed({**parts, "manifest.json": json.dumps({**manifest, "budget": text})})).budget
+
+    assert budget("0.25") == 0.25 and budget("1") == 1.0
+    assert Fraction(budget("0.3")) <= Fraction("0.3") < Fraction(np.nextafter(budget("0.3"), 1.0))
+    del manifest["budget"]  # as it was before there were any
+    assert bundle.parse(sealed({**parts, "manifest.json": json.dumps(manifest)})).budget is None
 
 
 def test_onnx_metadata_is_under_mjlabs_keys(made):
@@ -144,6 +159,13 @@ def test_compressed_parts_are_refused(made, tmp_path):
         (lambda m: m.update(dt="-1"), "dt is -1.0, expected a positive"),
         (lambda m: m.update(dt="0"), "dt is 0.0"),
         (lambda m: m.update(dt="NaN"), "expected a decimal"),
+        (lambda m: m.update(budget="0"), r"budget is 0, expected a number in \(0, 1\]"),
+        (lambda m: m.update(budget="-0.5"), "budget is -0.5"),
+        (lambda m: m.update(budget="1.0000000000000000001"), "budget is 1.0000000000000000001, expected"),
+        (lambda m: m.update(budget="0." + "0" * 400 + "1"), "budget is 0.000"),
+        (lambda m: m.update(budget="9" * 400), "budget is 999"),
+        (lambda m: m.update(budget="inf"), "expected a decimal"),
+        (lambda m: m.update(budget=0.5), "expected a decimal"),
         (lambda m: m.update(observation=[{"name": "x", "size": -5}, {"name": "y", "size": 8}]), "has size -5"),
         (lambda m: m["joints"][0].update(low="9"), "is not below high"),
         (lambda m: m["joints"][0].pop("down"), "down"),

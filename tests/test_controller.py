@@ -32,6 +32,13 @@ def made(tmp_path_factory):
     return bundled(tmp_path_factory.mktemp("reacher"), task="Reacher-v5")
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A policy whose two joints share three quarters of one."""
+    folder = tmp_path_factory.mktemp("budget")
+    return bundled(folder, task="Reacher-v5", layer="budget", layer_options={"budget": 0.75})
+
+
 @pytest.fixture
 def controller(made):
     controller = Controller(made)
@@ -120,6 +127,32 @@ def test_far_from_the_default_pose_it_ramps_there_first(made):
         assert not boxmath.outside(after, before, limits.down, limits.up, limits.low, limits.high).any()
     controller.start([1.0, -1.0], ramp=False)
     assert not controller.ramping
+
+
+def test_a_ramp_and_all_after_it_keep_the_budget(shared):
+    """On the way to the default pose, then as the policy moves, as the agent would, then derated."""
+    controller, policy = Controller(shared), load_policy(shared.parent / "run")
+    limits, budget = controller.bundle.limits, controller.bundle.budget
+    assert budget == controller.limiter.budget == 0.75
+    controller.start([1.0, -1.0])
+    seen, path = observations(controller, 400), [controller.prev]
+    while controller.ramping:
+        path.append(controller.step(seen[len(path)]))
+    assert len(path) - 1 == 19  # a way of 1 at rates of .1 and .25: 10 + 4 joint-steps, .75 of them a step
+    assert np.array_equal(path[-1], controller.bundle.default_pose)
+    for now in seen[len(path) :]:
+        prev = path[-1].astype(np.float32)
+        expected = policy.act(torch.from_numpy(np.concatenate([now, prev]))[None]).executed[0].numpy()
+        path.append(controller.step(now))
+        assert np.allclose(path[-1], expected, rtol=0, atol=1e-6)
+    assert not boxmath.over_budget(np.array(path[1:]), np.array(path[:-1]), limits.down, limits.up, budget).any()
+    controller.start(controller.bundle.default_pose)  # away from the bounds
+    rate = float(limits.up[0]) / 8
+    controller.derate({limits.names[0]: rate})
+    controller._asked = lambda prev: np.array([INF, -INF])
+    before, lowered = controller.prev, [rate, limits.up[1]]
+    moved = np.abs(controller.step(seen[0]) - before)
+    assert np.allclose(moved / lowered, 0.375, rtol=0, atol=1e-9)
 
 
 def test_a_killed_process_goes_on_from_its_last_command(made, tmp_path):
@@ -312,6 +345,43 @@ def test_an_adversary_finds_a_broken_controller(made, mutant):
     controller = Controller(made)
     MUTANTS[mutant](controller)
     assert not Adversary(controller, seed=0).run(20_000).passed
+
+
+SPENDERS = {
+    "no budget": lambda c: setattr(c.limiter, "budget", None),
+    "no pulling": lambda c: setattr(c.limiter, "_pull", lambda *_: None),
+    "a hair more": lambda c: setattr(c.limiter, "budget", c.limiter.budget * (1 + 1e-14)),
+    "in the rates it was made with": lambda c: setattr(
+        c.limiter, "_pull", lambda before, prev, _, pull=c.limiter._pull: pull(before, prev, c.bundle_rates)
+    ),
+}
+
+
+@pytest.mark.parametrize("mutant", SPENDERS)
+def test_an_adversary_finds_who_spends_too_much(shared, mutant):
+    controller = Controller(shared)
+    trial = Adversary(controller, seed=0).run(5_000)
+    assert trial.passed and trial.over_budget == 0
+    controller = Controller(shared)
+    controller.bundle_rates = controller.limiter.rates
+    SPENDERS[mutant](controller)
+    trial = Adversary(controller, seed=0).run(5_000)
+    assert trial.over_budget > 0 and trial.violations == trial.misbehaved == 0 and not trial.passed
+
+
+def test_a_certificate_states_the_budget(shared, made, tmp_path, monkeypatch):
+    from slewrl.deploy import check as checking
+
+    monkeypatch.setattr(checking, "latency", lambda bundle: dict.fromkeys(("p50", "p99", "max"), 0.0))
+    certificate = check(shared, 1_000, 0, lambda line: None)
+    assert certificate["passed"] and certificate["budget"] == "0.75" and certificate["trial"]["over_budget"] == 0
+    page = write_certificate(certificate, tmp_path)[1].read_text()
+    assert "0 outside the limits, 0 steps over the budget." in page and "at most 0.75 joints at full rate" in page
+    certificate["passed"], certificate["trial"]["over_budget"] = False, 7
+    page = write_certificate(certificate, tmp_path)[1].read_text()
+    assert "NOT passed: 0 commands outside the limits, 7 steps over the budget," in page
+    plain = check(made, 200, 0, lambda line: None)
+    assert plain["budget"] is None and "budget" not in write_certificate(plain, tmp_path)[1].read_text()
 
 
 def test_a_certificate_says_what_was_checked(made, tmp_path):

@@ -4,6 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from slewrl import boxmath
 from slewrl.deploy.limiter import RateLimiter
@@ -142,6 +144,110 @@ def test_derating():
     assert limiter.rates[0, 1] == 0 and limiter.rates[0, 3] == 0  # the others keep what they have
     limiter.derate(None)
     assert limiter.step(np.full(7, INF))[1] > prev[1]
+
+
+# ---------------------------------------------------------------- a budget for all joints
+
+
+def pair(budget, up=(0.2, 0.5), **options):
+    """Two joints in [-1, 1], a fall twice as fast as a rise, at 0."""
+    up = np.array(up)
+    limiter = RateLimiter(read_limits(None, [-1.0, -1.0], [1.0, 1.0], up, 2 * up, None), budget=budget, **options)
+    limiter.start([0.0, 0.0])
+    return limiter
+
+
+def spent(after, before, up, down, share=Fraction(1)):
+    """Sum of |move| / (rate * share) in rational numbers; a move at rate 0 is infinite."""
+    moves = [Fraction(float(a)) - Fraction(float(b)) for a, b in zip(after, before, strict=True)]
+    total = Fraction(0)
+    for move, rise, fall in zip(moves, up, down, strict=True):
+        rate = Fraction(float(rise if move > 0 else fall)) * share
+        if move and not rate:
+            return INF
+        total += abs(move) / rate if move else 0
+    return total
+
+
+def test_a_budget_of_one_is_half_the_rate_of_each_of_two():
+    near = {"rtol": 0, "atol": 1e-14}
+    assert np.allclose(pair(1.0).step([INF, INF]), [0.1, 0.25], **near)
+    assert np.allclose(pair(1.0).step([INF, -INF]), [0.1, -0.5], **near)  # of the direction moved
+    assert np.allclose(pair(0.75).step([0.2, 0.25]), [0.1, 0.125], **near)  # 1 + .5, so half of each
+    assert np.allclose(pair(1.0).step([INF, NAN]), [0.2, 0.0], **near)  # one alone has all of it
+    assert np.array_equal(pair(1.0).step([0.05, 0.25]), [0.05, 0.25])  # .25 + .5
+    assert np.allclose(pair(1.0, dt=0.02).step([INF, INF], 0.01), [0.05, 0.125], **near)  # half the time, half the way
+    assert np.allclose(pair(1.0, dt=0.02, longest=2).step([INF, INF], 0.04), [0.2, 0.5], **near)
+    derated = pair(1.0)
+    derated.derate({"joint0": 0.1})
+    assert np.allclose(derated.step([INF, INF]), [0.05, 0.25], **near)
+    derated.derate({"joint0": 0.0})
+    assert np.array_equal(derated.step([INF, 0.7]), [derated.prev[0], 0.7])  # who may not move, spends nothing
+
+
+def test_a_budget_of_all_joints_takes_nothing_but_roundings():
+    rich, plain, rng = begun(budget=7), begun(), np.random.default_rng(6)
+    for prev, command in adversarial(rng, plain, 500):
+        rich.start(prev)
+        assert np.allclose(rich.step(command), plain.step(command), rtol=1e-14, atol=1e-14 * plain.up.max())
+
+
+def test_over_budget_and_outside_the_range_it_still_comes_back_only():
+    """And remembers that it is outside when it was pulled back there, short of the edge the clip had reached."""
+    limiter = pair(0.5)
+    limiter.start([1.3, 0.0])  # .4 a step: the clip alone takes three quarters of one, the budget leaves less
+    path = [limiter.prev]
+    for wanted in ([-INF, -INF], [INF, INF], [NAN, INF], [-INF, INF], [-INF, -INF], [-INF, -INF]):
+        path.append(limiter.step(wanted))
+        assert -1 <= path[-1][0] <= max(path[-2][0], 1) and abs(path[-1][1]) <= 1
+        assert spent(path[-1], path[-2], limiter.up, limiter.down) <= Fraction(1, 2)
+    assert path[1][0] == pytest.approx(1.2) and path[2][0] == path[3][0] == path[1][0]  # out there nothing takes it on
+    assert path[-1][0] < 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(1, 29), st.integers(0, 2**32 - 1), st.floats(-6, 0), st.sampled_from([1.0, 2.5]),
+    st.sampled_from([0, 0, 0, -150, -300]),
+)  # fmt: skip
+def test_the_budget_holds_in_rational_numbers(d, seed, decades, longest, scale):
+    """Whatever is asked for, derated, early, late, from outside the range, down to rates that are subnormal."""
+    rng, budget = np.random.default_rng(seed), d * 10.0**decades
+    made = limits(d, seed)._replace(**{key: 10.0**scale * getattr(limits(d, seed), key) for key in ("up", "down")})
+    limiter = RateLimiter(made, dt=0.02, longest=longest, budget=budget)
+    limiter.start(rng.normal((made.low + made.high) / 2, made.high - made.low) * rng.choice([0.0, 1.0]))
+    for k, (prev, command) in enumerate(adversarial(rng, limiter, 12)):
+        if k % 4 == 3:
+            lowered = made.up * rng.choice([0, 1e-9, rng.random()], d)
+            limiter.derate(dict(zip(made.names, lowered, strict=True)))
+        dt = rng.choice([0.02, 0.01, 0.05, 1e-300, 0.0, NAN, INF, rng.exponential(0.02)]) if k % 3 else None
+        up, down = limiter.rates
+        near = prev + rng.dirichlet(np.ones(d)) * budget * up  # a sum that is the budget, up to roundings
+        after = limiter.step(command if k % 3 else near, dt)
+        low, high = np.minimum(made.low, prev), np.maximum(made.high, prev)
+        share = Fraction(1) if dt is None else _share(dt, longest)
+        if share == 0:
+            assert np.array_equal(after, prev)
+            continue
+        most = [[Fraction(float(x)) * share for x in rate] for rate in (up, down)]
+        moves = [Fraction(float(a)) - Fraction(float(p)) for a, p in zip(after, prev, strict=True)]
+        assert all(-fall <= move <= rise for move, rise, fall in zip(moves, *most, strict=True))
+        assert ((after >= low) & (after <= high)).all()
+        assert spent(after, prev, up, down, share) <= Fraction(budget)
+        assert limiter._inside == bool(((after >= made.low) & (after <= made.high)).all())
+
+
+def _share(dt, longest):
+    """Of a nominal step of 20 ms."""
+    if not dt > 0:
+        return Fraction(0)
+    return Fraction(longest) if dt == INF else min(Fraction(dt) / Fraction(0.02), Fraction(longest))
+
+
+@pytest.mark.parametrize("budget", [0, -1.0, NAN, INF, 7.5, True, "2"])
+def test_a_budget_that_is_none_is_refused(budget):
+    with pytest.raises(ValueError, match=rf"budget is {budget!r}, expected a number in \(0, 7\]"):
+        begun(budget=budget)
 
 
 @pytest.mark.parametrize(

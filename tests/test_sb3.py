@@ -220,6 +220,12 @@ def test_dict_observations(kind, tmp_path):
         deployable_model(tmp_path / "model.zip")
 
 
+def test_a_bundle_of_a_model_with_a_budget_says_so(tmp_path):
+    for layer, expected in (("budget", "3"), ("ddsrad", None)):  # half of six joints
+        model(layer=layer).save(tmp_path / "model.zip")
+        assert deployable_model(tmp_path / "model.zip").manifest["budget"] == expected
+
+
 @pytest.mark.parametrize("kind", [SAC, TD3])
 def test_a_saved_model_is_the_same_and_makes_a_bundle(kind, tmp_path):
     pytest.importorskip("onnxruntime")

@@ -78,10 +78,11 @@ class Check:
         )
         out = self.out or self.bundle.with_suffix(".check")
         write_certificate(certificate, out)
-        trial = certificate["trial"]
+        trial, budget = certificate["trial"], certificate["budget"]
+        over = "" if budget is None else f", {trial['over_budget']} steps over the budget of {float(budget):g}"
         verdict = "[green]passed[/]" if certificate["passed"] else "[red]NOT passed[/]"
         console.print(
-            f"{verdict}: {trial['joint_steps']:,} commands to joints, {trial['violations']} outside the limits; "
+            f"{verdict}: {trial['joint_steps']:,} commands to joints, {trial['violations']} outside the limits{over}; "
             f"wrote [bold]{out / 'certificate.html'}[/]"
         )
         return 0 if certificate["passed"] else 1

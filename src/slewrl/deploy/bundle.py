@@ -2,8 +2,8 @@
 
 The file is a line that begins with its format version and carries the SHA-256 of everything after it, then a ZIP of
 
-    manifest.json    joints with their limits as exact decimals, dt, units, default pose, scales, observation layout,
-                     provenance, and the SHA-256 of every other part
+    manifest.json    joints with their limits as exact decimals, the budget they share, dt, units, default pose,
+                     scales, observation layout, provenance, and the SHA-256 of every other part
     policy.onnx      (observation, previous_action) -> action: network and layer
 
 stored, not compressed (``unzip`` opens it). Reading checks every byte and runs no code: JSON and numbers only. The
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slewrl.boxmath import exact, round_down
 from slewrl.errors import UserFacingError
 from slewrl.reading import read_groups, read_limits
 
@@ -69,6 +70,8 @@ class Bundle:
     manifest: dict[str, Any]
     """The whole manifest, provenance included."""
     onnx: bytes
+    budget: float | None = None
+    """B, what a step of all joints together may spend, in joints at full rate; rounded down from the decimal."""
 
     @property
     def observation_size(self) -> int:
@@ -179,6 +182,7 @@ def _understood(parts: dict[str, bytes]) -> Bundle:
         if listed != {POLICY: _digest(parts[POLICY])}:
             raise BundleError(f"{POLICY} is not the one its manifest was written for")
         limits = _limits(manifest)
+        budget = _budget(manifest.get("budget"), len(limits.names))
         pose = np.array([float(_decimal(x)) for x in list(manifest["default_pose"])])
         observation = tuple((str(part["name"]), _size(part["size"])) for part in manifest["observation"])
     except BundleError:
@@ -189,7 +193,7 @@ def _understood(parts: dict[str, bytes]) -> Bundle:
         raise BundleError(f"{POLICY} keeps weights in another file, which no digest here covers")
     if pose.shape != limits.up.shape or not np.isfinite(pose).all():
         raise BundleError(f"default_pose has {len(pose)} entries, expected {len(limits.names)} finite numbers")
-    return Bundle(limits, pose, observation, manifest, parts[POLICY])
+    return Bundle(limits, pose, observation, manifest, parts[POLICY], budget)
 
 
 def _limits(manifest: dict[str, Any]) -> JointLimits:
@@ -202,6 +206,16 @@ def _limits(manifest: dict[str, Any]) -> JointLimits:
     if dt is not None and not dt > 0:
         raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
     return JointLimits(*read_in, groups, dt, str(manifest["units"]))
+
+
+def _budget(text: Any, joints: int) -> float | None:
+    """None where there is none, as in bundles from before there were any."""
+    if text is None:
+        return None
+    given = exact(_decimal(text))
+    if not (0 < given <= joints and round_down(given) > 0):
+        raise ValueError(f"budget is {text[:40]}, expected a number in (0, {joints}]: joints at full rate, or null")
+    return round_down(given)
 
 
 def _decimal(text: Any) -> str:

@@ -20,11 +20,13 @@ code { overflow-wrap: anywhere; font-size: .85rem; } small { opacity: .75; }
 def page(certificate: dict[str, Any]) -> str:
     """One self-contained HTML file."""
     passed, trial = certificate["passed"], certificate["trial"]
+    budget = certificate["budget"]
+    over = "" if budget is None else f", {trial['over_budget']:,} steps over the budget"
     verdict = (
         f"Passed: {trial['joint_steps']:,} commands to joints checked in exact arithmetic, "
-        f"{trial['violations']:,} outside the limits."
+        f"{trial['violations']:,} outside the limits{over}."
         if passed
-        else f"NOT passed: {trial['violations']:,} commands outside the limits, "
+        else f"NOT passed: {trial['violations']:,} commands outside the limits{over}, "
         f"{trial['bad_observations'] - trial['held']:,} bad observations not held, "
         f"{trial['misbehaved']:,} other misdeeds ({trial['first_misbehaviour'] or 'none'}), "
         f"ONNX parity {'held' if certificate['parity']['passed'] else 'broken'}."
@@ -34,10 +36,10 @@ def page(certificate: dict[str, Any]) -> str:
         f"<p><small>slewrl {escape(certificate['slewrl'])}, {escape(certificate['date'])}</small></p>",
         f'<p class="verdict{"" if passed else " failed"}">{escape(verdict)}</p>',
         _section("The file", _table(_file_rows(certificate))),
-        _section("The trial", _trial_text(trial) + _table(_trial_rows(trial))),
+        _section("The trial", _trial_text(trial) + _table(_trial_rows(trial, budget))),
         _section("Torch and ONNX Runtime", _table(_parity_rows(certificate["parity"]))),
         _section("Time per step on this machine", _table(_latency_rows(certificate["latency_us"]))),
-        _section(f"The limits, per control step, in {certificate['units']}", _limits(certificate["limits"])),
+        _section(f"The limits, per control step, in {certificate['units']}", _limits(certificate["limits"], budget)),
         "<p><small>What this does not say: that the policy is good, that the limits are those of your robot, or that "
         "the file comes from who you think it does. Digests find damage; they are no signature.</small></p>",
     ]
@@ -75,10 +77,11 @@ def _trial_text(trial: dict[str, Any]) -> str:
     )
 
 
-def _trial_rows(trial: dict[str, Any]) -> dict[str, str]:
+def _trial_rows(trial: dict[str, Any], budget: str | None) -> dict[str, str]:
     return {
         "commands to joints": f"{trial['joint_steps']:,}",
         "outside the limits": f"{trial['violations']:,}",
+        **({} if budget is None else {"steps over the budget": f"{trial['over_budget']:,}"}),
         "steps with the network's output replaced by NaN, infinities, edges to the ulp": f"{trial['mad_commands']:,}",
         "observations with NaN or infinity": f"{trial['bad_observations']:,}",
         "of which the last command was held": f"{trial['held']:,}",
@@ -107,7 +110,7 @@ def _latency_rows(timing: dict[str, float]) -> dict[str, str]:
     return {names[key]: f"{value:.1f} us" for key, value in timing.items()}
 
 
-def _limits(joints: list[dict[str, str]]) -> str:
+def _limits(joints: list[dict[str, str]], budget: str | None) -> str:
     columns = ("up", "down", "low", "high")
     head = "<th>joint</th>" + "".join(f'<th class="number">{name}</th>' for name in columns)
     rows = [
@@ -116,4 +119,8 @@ def _limits(joints: list[dict[str, str]]) -> str:
         + "</tr>"
         for row in joints
     ]
-    return f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+    table = f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+    if budget is None:
+        return table
+    spend = f"All joints together spend at most {float(budget):.6g} joints at full rate: the sum of |change| / rate,"
+    return f"{table}<p>{spend} in the rates of that step.</p>"

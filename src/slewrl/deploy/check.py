@@ -77,6 +77,7 @@ def check(path: Path, steps: int, seed: int, say: Say) -> dict[str, Any]:
         "machine": {"python": platform.python_version(), "system": platform.platform()},
         "versions": {"numpy": np.__version__, "onnxruntime": onnxruntime.__version__},
         "limits": found.manifest["joints"],
+        "budget": found.manifest.get("budget"),
         "dt": found.manifest["dt"],
         "units": found.manifest["units"],
         "trial": {**dataclasses.asdict(trial), "seed": seed, "passed": trial.passed},

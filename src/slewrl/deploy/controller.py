@@ -5,7 +5,8 @@
     while running:
         send(controller.step(observation))      # every 20 ms, or whatever the bundle's dt is
 
-Whatever the network says, a command leaves through a ``RateLimiter`` in float64, so it is in F_t in exact arithmetic.
+Whatever the network says, a command leaves through a ``RateLimiter`` in float64, so it is in F_t in exact arithmetic,
+and within the budget, if the bundle has one, whichever row of this table applies.
 What happens when things go wrong:
 
 =============================================  =========================================================================
@@ -15,7 +16,7 @@ NaN from the network                           that joint is held; counted as ab
 an error in ONNX Runtime                       the last command is held, and the controller is at fault
 a fault                                        every command is held until ``start``; ``fault`` says why
 a short or late step (``step(..., dt=)``)      it moves in proportion, never more than one nominal step
-a first pose far from the policy's own         it ramps there at the rate limit, then hands over to the policy
+a first pose far from the policy's own         it ramps there at the rate limit or the budget, then hands over to it
 a pose outside the range (moved by hand)       joints may only come back, at the rate limit
 a hot motor                                    ``derate({"knee": 0.05})``: lower rates from now on
 an emergency                                   ``hold()``; ``release()`` goes on from there
@@ -61,7 +62,7 @@ class Controller:
         if not isinstance(patience, int) or patience < 1:
             raise ValueError(f"patience is {patience}, expected a whole number of at least 1")
         self.patience, self.ramp = patience, ramp
-        self.limiter = RateLimiter(self.bundle.limits, longest=longest)
+        self.limiter = RateLimiter(self.bundle.limits, longest=longest, budget=self.bundle.budget)
         self.steps, self.bad_observations, self.bad_outputs = 0, 0, 0
         self.fault: str | None = None
         """Why every command is held, or None."""

@@ -20,6 +20,7 @@ from slewrl.deploy.network import Activation, Clamp, LayerNorm, Normalize, Step,
 from slewrl.errors import UserFacingError
 from slewrl.layers import make_layer
 from slewrl.layers.base import ActionLayer
+from slewrl.layers.budget import Budget
 from slewrl.limits import RateLimits
 from slewrl.nets import Ensemble
 from slewrl.play import Policy, load_policy
@@ -104,8 +105,9 @@ def deployable(source: Path) -> Deployable:
     policy = load_policy(source)
     trained_with = json.loads((source / "provenance.json").read_text(encoding="utf-8"))
     provenance = {"step": policy.step, "spec": dataclasses.asdict(policy.spec), "trained_with": trained_with}
-    about = describe(source, policy.limits, policy.reset_action, policy.dt, _parts(policy), provenance)
-    return Deployable(deployed(policy), {**about, **_servos(policy)})
+    module = deployed(policy)
+    about = describe(source, module, policy.reset_action, policy.dt, _parts(policy), provenance)
+    return Deployable(module, {**about, **_servos(policy)})
 
 
 def export_bundle(source: Path, out: Path) -> bundle.Bundle:
@@ -119,18 +121,20 @@ def export_bundle(source: Path, out: Path) -> bundle.Bundle:
 
 def describe(
     source: Path,
-    limits: RateLimits,
+    module: DeployedPolicy,
     pose: NDArray[Any],
     dt: float | None,
     parts: Parts,
     provenance: dict[str, Any],
 ) -> dict[str, Any]:
     """A manifest, without the digests."""
+    limits, layer = module.limits, module.layer
     return {
         "name": source.resolve().stem if source.is_file() else source.resolve().name,
         "joints": bundle.joint_rows(limits),
         "units": limits.units,
         "dt": None if dt is None else bundle.decimal(dt),
+        "budget": bundle.decimal(layer.allowance(limits.dim)) if isinstance(layer, Budget) else None,
         "default_pose": [bundle.decimal(x) for x in pose],
         "action_scale": ["1"] * limits.dim,
         "observation": [{"name": name, "size": size} for name, size in parts],

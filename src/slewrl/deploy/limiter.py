@@ -8,7 +8,8 @@ Everything is float64, and what comes out lies in
 
     F_t = [prev - down, prev + up] within [low, high]
 
-in exact arithmetic, not up to rounding (Theorem 1, docs/guarantee.md). `prev` is the command last handed out, so the
+in exact arithmetic, not up to rounding (Theorem 1, docs/guarantee.md), and with a budget B for all joints together
+sum_i |command_i - prev_i| / rate_i is at most B, as exactly (Theorem 3). `prev` is the command last handed out, so the
 only state is what the robot has been told: start again from it, and the commands go on as if nothing had happened.
 """
 
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
+EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
 
 class HasLimits(Protocol):
@@ -54,9 +56,13 @@ class RateLimiter:
         limits: of d joints, one set for all time (rates may be lowered later: ``derate``).
         dt: control period in seconds the rates are for; default: the limits' own. Needed only for ``step(..., dt=)``.
         longest: how many nominal steps' worth a late step may move, >= 1; 1 never makes up for lost time.
+        budget: B, how many joints' full rates a step of all of them may add up to, in (0, d], the rates being those of
+            that step: lowered, scaled by its dt. None: each joint for itself.
     """
 
-    def __init__(self, limits: HasLimits, dt: float | None = None, longest: float = 1.0) -> None:
+    def __init__(
+        self, limits: HasLimits, dt: float | None = None, longest: float = 1.0, budget: float | None = None
+    ) -> None:
         self.names, d = tuple(limits.names), len(limits.names)
         self.low, self.high = _vector(limits.low, d, "low"), _vector(limits.high, d, "high")
         self.up, self.down = _vector(limits.up, d, "up"), _vector(limits.down, d, "down")
@@ -65,6 +71,7 @@ class RateLimiter:
         if not 1 <= longest < math.inf:
             raise ValueError(f"longest is {longest}, expected a finite number of nominal steps >= 1")
         self.longest = float(longest)
+        self.budget = _allowance(budget, d)
         self.nans = 0
         """How many joints were held because their command was NaN."""
         self.holding = False
@@ -83,10 +90,10 @@ class RateLimiter:
         self._top, self._bottom = self._edges
         self._flags, self._nan = np.empty((2, d), bool), np.empty(d, bool)
         self._rise, self._fall = self._part
-        self._command = np.empty(d)
+        self._command, self._before = np.empty(d), np.empty(d)
 
     @classmethod
-    def from_yaml(cls, path: str | Path, longest: float = 1.0) -> "RateLimiter":
+    def from_yaml(cls, path: str | Path, longest: float = 1.0, budget: float | None = None) -> "RateLimiter":
         """A limiter for the limits in a file that ``slewrl limits`` or ``RateLimits.to_yaml`` wrote, bit for bit.
 
         Needs pyyaml besides numpy.
@@ -96,7 +103,7 @@ class RateLimiter:
 
         said = from_yaml(path)
         limits = read_limits(None, said["low"], said["high"], said["up"], said["down"], None)
-        return cls(limits, said["dt"], longest)
+        return cls(limits, said["dt"], longest, budget)
 
     def _validate(self) -> None:
         """Refuse limits that limit nothing: whatever gave them may not have checked them."""
@@ -121,7 +128,10 @@ class RateLimiter:
             i = int(np.flatnonzero(~np.isfinite(pose))[0])
             raise ValueError(f"pose of {self.names[i]!r} is {pose[i]}, expected a finite number: is the encoder read?")
         self._prev = pose
-        self._inside = bool(((pose >= self.low) & (pose <= self.high)).all())
+        self._inside = self._in_range(pose)
+
+    def _in_range(self, pose: Vector) -> bool:
+        return bool(((pose >= self.low) & (pose <= self.high)).all())
 
     @property
     def prev(self) -> Vector:
@@ -134,6 +144,8 @@ class RateLimiter:
         self, command: Sequence[float] | NDArray[Any], dt: float | None = None, out: Vector | None = None
     ) -> Vector:
         """The command nearest to ``command`` that is in F_t, (d,); NaN holds that joint, infinities saturate.
+
+        Where that is over the budget, every joint goes the same part of its way.
 
         Args:
             command: what is wanted, (d,), any floats.
@@ -148,7 +160,8 @@ class RateLimiter:
             # A narrower one would round what prev keeps.
             raise ValueError(f"out is {out.dtype} {out.shape}, expected writable float64 {prev.shape}")
         if not self.holding:
-            self._limit(command, prev, self._full if dt is None else self._scaled(dt))
+            limit = self._limit if self.budget is None else self._limit_together
+            limit(command, prev, self._full if dt is None else self._scaled(dt))
         out[:] = prev
         return out
 
@@ -195,7 +208,36 @@ class RateLimiter:
             np.minimum(self._bottom, prev, out=self._bottom)
         np.maximum(wanted, self._bottom, out=wanted)
         np.minimum(wanted, self._top, out=prev)
-        self._inside = self._inside or bool(((prev >= self.low) & (prev <= self.high)).all())
+        self._inside = self._inside or self._in_range(prev)
+
+    def _limit_together(self, command: Sequence[float] | NDArray[Any], prev: Vector, rates: Vector) -> None:
+        """As ``_limit``, and within the budget."""
+        before, inside = self._before, self._inside
+        before[:] = prev
+        self._limit(command, prev, rates)
+        self._pull(before, prev, rates)
+        self._inside = inside or self._in_range(prev)  # a joint pulled on its way back may be outside still
+
+    def _pull(self, before: Vector, command: Vector, rates: Vector) -> None:
+        """Where ``command``, in F_t of ``before``, could be over the budget, pull every joint back by the same factor.
+
+        The last operation of Theorem 3 (docs/guarantee.md), whose proof has these margins, for float64: what is left
+        of each move is rounded down by more than all roundings here, so F_t and the budget hold in exact arithmetic.
+        """
+        (step, size), (spent, slack), budget = self._part, self._error, self.budget or 0.0
+        np.subtract(command, before, out=step)
+        np.abs(step, out=size)
+        spent[:] = 0.0  # a joint that stays spends nothing, whatever its rate: one of 0 stays
+        for rate, moving in zip(rates, (step > 0, step < 0), strict=True):
+            np.divide(size, rate, out=spent, where=moving)
+        bound = float(spent.sum()) * (1 + (len(step) + 8) * EPS) + TINY
+        if bound <= budget:
+            return
+        np.maximum(np.abs(before), np.abs(command), out=slack)
+        np.multiply(np.maximum(slack, TINY, out=slack), EPS, out=slack)
+        np.multiply(size, budget / bound * (1 - 8 * EPS), out=size)
+        np.maximum(np.subtract(size, slack, out=size), 0.0, out=size)
+        np.add(before, np.copysign(size, step, out=size), out=command)
 
     def _scaled(self, dt: float) -> Vector:
         """The rates of a step that took ``dt`` seconds, rounded towards 0."""
@@ -284,3 +326,10 @@ def _period(dt: float | None) -> float | None:
     if dt is not None and not 0 < dt < math.inf:
         raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
     return None if dt is None else float(dt)
+
+
+def _allowance(budget: float | None, d: int) -> float | None:
+    number = isinstance(budget, int | float | np.floating | np.integer) and not isinstance(budget, bool)
+    if budget is not None and not (number and 0 < budget <= d):
+        raise ValueError(f"budget is {budget!r}, expected a number in (0, {d}]: joints at full rate at once, or None")
+    return None if budget is None else float(budget)

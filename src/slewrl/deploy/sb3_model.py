@@ -45,9 +45,8 @@ def deployable_model(path: Path) -> Deployable:
         "spec": spec,
         "trained_with": {"stable-baselines3": stable_baselines3.__version__},
     }
-    return Deployable(
-        DeployedPolicy(net, layer, limits).eval(), describe(path, limits, pose, limits.dt, parts, provenance)
-    )
+    module = DeployedPolicy(net, layer, limits).eval()
+    return Deployable(module, describe(path, module, pose, limits.dt, parts, provenance))
 
 
 def _normalizer(joints: int, mean: Any, variance: Any, epsilon: float, clip: float) -> tuple[Normalizer, Clamped]:

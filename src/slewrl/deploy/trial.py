@@ -25,6 +25,8 @@ class Trial:
     joint_steps: int = 0
     violations: int = 0
     """Joint-steps outside F_t."""
+    over_budget: int = 0
+    """Steps that spent more than the bundle's budget, if it has one."""
     bad_observations: int = 0
     """Steps with NaN or infinity in the observation."""
     mad_commands: int = 0
@@ -51,9 +53,9 @@ class Trial:
 
     @property
     def passed(self) -> bool:
-        """No command outside, none that moved when it should not, and it does move."""
-        kept = self.violations == 0 and self.misbehaved == 0 and self.held == self.bad_observations
-        return kept and self.moved > 0
+        """No command outside, none over the budget, none that moved when it should not, and it does move."""
+        kept = self.violations == 0 and self.over_budget == 0 and self.misbehaved == 0
+        return kept and self.held == self.bad_observations and self.moved > 0
 
 
 class Adversary:
@@ -190,8 +192,10 @@ class Adversary:
         # From outside the range a joint may stay or come back.
         low, high = np.minimum(self.low, prev), np.maximum(self.high, prev)
         trial.violations += int(boxmath.outside(self.command, prev, self.down, self.up, low, high).sum())
+        share = Fraction(1) if dt is None else self._share(dt)
         if dt is not None:
-            trial.violations += self._too_far(prev, dt)
+            trial.violations += self._too_far(prev, share)
+        trial.over_budget += self._over_budget(prev, share)
         self._expect(stayed or not held, "a hold and a fault hold")
         if ramping and not held:
             nearer = abs(self.command - self.goal) <= abs(prev - self.goal)
@@ -213,12 +217,25 @@ class Adversary:
             self._start(controller.prev, ramp=False)  # a person has looked at it
             trial.restarts += 1
 
-    def _too_far(self, prev: Vector, dt: float) -> int:
-        """Joints that moved more than their share of a step of ``dt`` seconds, in rational numbers."""
+    def _share(self, dt: float) -> Fraction:
+        """Of a nominal step that one of ``dt`` seconds may move: never more than one, none for what is no time."""
         nominal = self.controller.limiter.dt or 1.0
         if not dt > 0:
-            return int((self.command != prev).sum())
-        share = Fraction(dt) / Fraction(nominal) if dt < nominal else Fraction(1)
+            return Fraction(0)
+        return Fraction(dt) / Fraction(nominal) if dt < nominal else Fraction(1)
+
+    def _too_far(self, prev: Vector, share: Fraction) -> int:
+        """Joints that moved more than their share of a step, in rational numbers."""
         moved = [Fraction(c) - Fraction(p) for c, p in zip(self.command, prev, strict=True)]
         allowed = [(-Fraction(d) * share, Fraction(u) * share) for d, u in zip(self.down, self.up, strict=True)]
         return sum(not fall <= move <= rise for move, (fall, rise) in zip(moved, allowed, strict=True))
+
+    def _over_budget(self, prev: Vector, share: Fraction) -> bool:
+        """Whether the joints together spent more than the budget in the rates of this step, in rational numbers."""
+        budget = self.controller.bundle.budget
+        if budget is None:
+            return False
+        # sum |move| / (rate * share) > B, with the share on the other side; who stayed spends nothing, at any rate.
+        stayed = self.command == prev
+        down, up = np.where(stayed, 1.0, self.down), np.where(stayed, 1.0, self.up)
+        return bool(boxmath.over_budget(self.command, prev, down, up, Fraction(budget) * share))
