@@ -256,8 +256,8 @@ def test_the_exported_graph_keeps_the_budget(budget):
         [adversarial_latents((rows // 2, 13), torch.float32, generator), saturating(rows // 2, 13, torch.float32, 0)]
     )
     pose = np.clip(np.zeros(13), G1.low, G1.high)
-    manifest = describe(Path("budget"), G1, pose, 0.02, (("latent", 13),), {})
     policy = DeployedPolicy(Latents(), layer, G1).eval()
+    manifest = describe(Path("budget"), policy, pose, 0.02, (("latent", 13),), {})
     session = onnxruntime.InferenceSession(to_onnx(policy, (13, 13), manifest))
     executed = session.run(["action"], {"observation": u.numpy(), "previous_action": prev.numpy()})[0]
     executed = torch.from_numpy(executed)
