@@ -94,6 +94,7 @@ def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl
         raise UserFacingError(
             f"there is no C for the layer {layer!r}, only for {', '.join(LAYERS)}; "
             "the limiter alone works with any policy (slewrl export limits.yaml --format c)"
+            + ("" if bundle.budget is None else ", but keeps no budget")
         )
     limiter, net = RateLimiter(bundle.limits, longest=longest), read_network(bundle)
     lines = _joint_lines(limiter, bundle.limits.units)
