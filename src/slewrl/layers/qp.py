@@ -23,8 +23,8 @@ from slewrl.layers.projection import BoxPro
 
 TOLERANCE = 1e-6
 """Of the solver, in half widths of F_t."""
-FARTHEST = 1e3
-"""Commands are taken to be at most so far out, in the same units: the nearest point is the same."""
+FARTHEST = 2.0
+"""Commands are taken to be at most so far out, in the same units: the nearest point is the same, and sooner found."""
 Projection = Callable[..., tuple[Tensor]]
 """(n,) in float64 to (the nearest of [-1, 1]^n,), differentiable."""
 
