@@ -47,7 +47,7 @@ class Study:
     seeds: tuple[int, ...] = (12345, 22345, 32345)
     runs: Path = Path("runs/ppo")
     """Where run folders go."""
-    out: Path = Path("results/ppo")
+    out: Path = Path("runs/ppo/tables")
     """Where tables and figures go."""
     shard: str = "1/1"
     """k/n: train only every n-th run, beginning with the k-th."""
@@ -61,7 +61,8 @@ class Study:
 
     def options(self) -> dict[str, Any]:
         """Of --set."""
-        return {name: json.loads(value) for name, value in (text.split("=") for text in self.set)}
+        pairs = (text.removeprefix("agent.").split("=") for text in self.set)
+        return {name: json.loads(value) for name, value in pairs}
 
     def spec(self, seed: int, **fields: Any) -> RunSpec:
         """A run of this study."""
@@ -103,6 +104,14 @@ def score(path: Path, steps: int) -> float:
     if rows is None or rows["step"][-1] < 0.95 * steps:
         return float("nan")
     return float(rows["return_mean"][rows["step"] > 0.75 * steps].mean())
+
+
+def summary(path: Path) -> dict[str, float]:
+    """Violations, the share of ratios beyond the clip range over the run, and its speed."""
+    rows, timing = table_of(path / "train.csv"), table_of(path / "timing.csv")
+    clipped = float(np.nanmean(rows["clipped"]))
+    rate = float(timing["steps_per_cpu_second"][-1])
+    return {"violations": float(rows["violations"][-1]), "clipped": clipped, "steps_per_cpu_second": rate}
 
 
 def pyplot() -> Any:
@@ -233,6 +242,12 @@ class Advantage(Study):
         """How often a limit was broken, and the curves: as CSV and PNG."""
         broken = [table_of(path / "train.csv")["violations"][-1] for paths in folders.values() for path in paths]
         print(f"{sum(broken):.0f} exact violations in {len(broken)} runs of {self.steps:,} steps")
+        about = [
+            {"run": name, "seed": seed, **summary(path)}
+            for name, paths in folders.items()
+            for seed, path in zip(self.seeds, paths, strict=True)
+        ]
+        write_csv(self.out / f"advantage-{self.task}-runs.csv", about)
         tables = {name: [table_of(path / "eval.csv") for path in paths] for name, paths in folders.items()}
         rows = [
             {"run": name, "seed": seed, "step": float(row["step"]), "return_mean": float(row["return_mean"])}
@@ -330,4 +345,7 @@ if __name__ == "__main__":
     chosen: Any = tyro.extras.subcommand_cli_from_dict(
         {"parity": Parity, "advantage": Advantage, "lagrangian": Lagrangian}, description=__doc__
     )
-    chosen()
+    try:
+        chosen()
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from None

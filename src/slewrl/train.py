@@ -4,6 +4,7 @@ import dataclasses
 import signal
 import threading
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -381,7 +382,11 @@ def check_options(owner: str, kind: Any, options: dict[str, Any]) -> None:
         raise ValueError(f"{owner} is {kind!r}, expected a class that subclasses ActionLayer")
     known = [field.name for field in dataclasses.fields(kind) if field.init and field.name != "density"]
     if unknown := set(options) - set(known):
-        raise ValueError(f"--set {owner}.{min(unknown)}: the {owner} has no such option; it has: {', '.join(known)}")
+        close = get_close_matches(min(unknown), known, n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ValueError(
+            f"--set {owner}.{min(unknown)}: the {owner} has no such option; it has: {', '.join(known)}{hint}"
+        )
 
 
 def load_limits(task: str, limits: str) -> RateLimits:

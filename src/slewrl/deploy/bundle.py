@@ -131,6 +131,8 @@ def read(path: str | Path) -> Bundle:
     Raises:
         BundleError: it is no bundle, of another version, damaged, or incomplete; the message says which.
     """
+    if os.path.isdir(path):
+        raise BundleError(f"{path} is a folder, expected a bundle (slewrl export {path} --out policy.bundle)")
     try:
         if os.path.getsize(path) > LARGEST:
             raise BundleError(f"it is larger than {LARGEST >> 20} MB: no bundle of ours")

@@ -177,6 +177,7 @@ def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, 
         raise UserFacingError(f'export needs ONNX ({error}): pip install "slewrl[onnx]"') from None
     batch = torch.export.Dim("batch")
     example = tuple(torch.zeros(2, size) for size in sizes)
+    module(*example)  # a layer that has no graph says so here; from inside the exporter it would take a page
     quiet = logging.getLogger("torch.onnx")
     level = quiet.level
     try:

@@ -30,6 +30,7 @@ from slewrl.report.tables import (
     Column,
     amount,
     columns_of,
+    contenders,
     contends,
     count,
     decimals,
@@ -164,9 +165,9 @@ def _results(results: Results) -> str:
     rows = []
     for r in in_order(list(results)):
         mark = NOTES.get(r.layer, ("", ""))[0]
-        panel = [o for o in results if o.cell._replace(method="") == r.cell._replace(method="") and contends(o)]
+        panel = contenders(o for o in results if o.cell._replace(method="") == r.cell._replace(method=""))
         where = f'<small class="narrow">{escape(f"{r.cell.task} {r.cell.limits} {backbone(r.cell.agent)}")}</small>'
-        first = len(panel) > 1 and contends(r) and r.score.mean == max(o.score.mean for o in panel)
+        first = len(panel) > 1 and r in panel and r.score.mean == max(o.score.mean for o in panel)
         rows.append(
             _row(
                 f'<th scope="row">{escape(label(r.cell.method) + mark)}{where}</th>',

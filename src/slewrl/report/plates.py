@@ -13,7 +13,7 @@ from slewrl.report.data import Result, Results
 from slewrl.report.figures import Ground, as_two_faced_svg, saved
 from slewrl.report.methods import backbone, in_order, label
 from slewrl.report.multiples import REFERENCE
-from slewrl.report.tables import amount, contends, count, plus_minus, share
+from slewrl.report.tables import amount, contenders, count, plus_minus, share
 from slewrl.robots.groups import robot_of
 
 REMARKS = {
@@ -75,7 +75,7 @@ def configurations(results: Results) -> dict[tuple[str, str, str, int], list[Res
 
 def best(panel: Sequence[Result]) -> Result:
     """The highest mean return of a method that kept every limit; of any, if none did."""
-    return max([r for r in panel if contends(r)] or panel, key=lambda r: r.score.mean)
+    return max(contenders(panel) or panel, key=lambda r: r.score.mean)
 
 
 def _only_budget(results: Results, task: str, limits: str, agent: str) -> bool:

@@ -40,7 +40,7 @@ class Column:
 
     def best(self, results: Sequence[Result]) -> float:
         """The best mean among the layers that kept every limit; nan where none is better than another."""
-        means = {self.score(r).mean for r in results if contends(r)} if self.bold else set()
+        means = {self.score(r).mean for r in contenders(results)} if self.bold else set()
         return (min if self.arrow == "↓" else max)(means) if len(means) > 1 else math.nan
 
 
@@ -105,6 +105,13 @@ class Table:
 def contends(result: Result) -> bool:
     """Whether a method may be the best: one without a limit may not, and one that broke its limits neither."""
     return result.layer != UNLIMITED and result.violations == 0
+
+
+def contenders(panel: Iterable[Result]) -> list[Result]:
+    """Those of a panel that may be the best; one seed is no match for several."""
+    found = [r for r in panel if contends(r)]
+    several = [r for r in found if len(r.runs) > 1]
+    return several or found
 
 
 def tables(results: Results) -> list[Table]:
