@@ -12,6 +12,7 @@ import torch
 
 from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.audit import audit, executed_by, random_limits
+from slewrl.deploy.export import DeployedPolicy, to_onnx
 from slewrl.errors import UserFacingError
 from slewrl.layers import BENCHMARK_LAYERS, qp
 from slewrl.runs import RunFolder, RunSpec
@@ -230,7 +231,7 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match=message):
             make_layer("aram", **options)
     with pytest.raises(UserFacingError, match="'aram' is for benchmarks and is not exported; 'post'"):
-        make_layer("aram").exported(torch.zeros(1, 8), ANT.box(torch.zeros(1, 8)))
+        to_onnx(DeployedPolicy(torch.nn.Linear(16, 8), make_layer("aram"), ANT), (8, 8), {})
     for agent in ("td3", "fastsac"):
         with pytest.raises(
             ValueError, match=f"layer aram puts what it rejects .*; {agent} has other ones: --agent sac"

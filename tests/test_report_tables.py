@@ -18,7 +18,7 @@ from slewrl.report.compare import compare
 from slewrl.report.data import load
 from slewrl.report.methods import label
 from slewrl.report.published import VALUES, paper_values
-from slewrl.report.tables import amount, as_csv, latex, markdown, tables, tidy
+from slewrl.report.tables import amount, as_csv, contenders, latex, markdown, tables, tidy
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,17 @@ def test_cells_by_hand(results):
     assert steps.tolist() == [1000, 2000] and returns.tolist() == [[50, 100], [100, 200], [150, 300]]
     assert found.joint_utilisation.tolist() == [0.5] * 6
     assert len(results.runs) == 14 and results.planned == 15
+
+
+def test_one_seed_is_never_the_best_of_several(tmp_path):
+    several = [*cell([100.0, 200.0]), *cell([80.0, 90.0], layer="post")]
+    alone = cell([500.0], layer="boxpro")
+    mixed, single = (load(write_campaign(tmp_path / n, runs)) for n, runs in (("a", several + alone), ("b", alone)))
+    text = markdown(tables(mixed)[0])
+    assert "**150 ± 70.7**" in text and "**500" not in text
+    assert [r.layer for r in contenders(mixed)] == ["ddsrad", "post"] and len(contenders(single)) == 1
+    page = render(mixed, [], tmp_path)
+    assert page.count('class="number best"') == 1
 
 
 def test_what_was_checked(results):
