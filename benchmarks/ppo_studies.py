@@ -2,7 +2,7 @@
 
     python -W ignore benchmarks/ppo_studies.py parity --task Hopper-v5 --steps 150000
     python -W ignore benchmarks/ppo_studies.py advantage --steps 150000 --set rollout=500
-    python -W ignore benchmarks/ppo_studies.py lagrangian --steps 150000
+    python -W ignore benchmarks/ppo_studies.py lagrangian --steps 150000 --set rollout=500
 
 Every run is a folder under ``--runs``, made with the same code as ``slewrl train``; what is finished is not run again,
 what was stopped goes on (other steps or options need other ``--runs``), and ``--shard 1/2`` and ``2/2`` share the runs
