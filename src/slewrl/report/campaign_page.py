@@ -247,7 +247,7 @@ def _families(table1: Sequence[families.Row]) -> str:
     listed = "".join(f'<li id="table1-{i}"><code>{escape(c)}</code></li>' for i, c in enumerate(commands, 1))
     return (
         "<h3>Families of methods</h3>"
-        + _table("Families of methods", list(table1[0]), rows, "PPO")
+        + f'<div class="many">{_table("Families of methods", list(table1[0]), rows, "PPO")}</div>'
         + _caption(about)
         + f"<ol>{listed}</ol>"
     )
