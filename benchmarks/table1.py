@@ -312,6 +312,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where cells.json and cells.csv go: a folder of the campaign table1")
     parser.add_argument("--docs", type=Path, help="put the tables between the markers of layers.md and table1.md here")
     args = parser.parse_args()
+    if args.docs and not args.out:
+        parser.error("--docs needs --out: the table of families is made of a campaign's runs")
     torch.set_num_threads(1)
     rows = {row.name: row for row in (already(args.out) if args.out else [])}
     for name in args.layers:

@@ -364,14 +364,18 @@ def test_actions_drawn_to_be_judged_are_within_the_limits():
 
 
 def test_the_actor_learns_from_that_advantage_alone():
-    """One step upwards along A grad log pi, of torch's: V takes no share of the gradient's norm."""
+    """There is no V to share the gradient's norm with, and what had a large advantage becomes likelier."""
     config = replace(WHOLE, advantage="action", epochs=1, entropy_weight=0.0)
     ppo = agent("none", config)
     act_and_record(ppo, 16)
     advantage = np.linspace(-1, 1, 32).reshape(16, 2)
     ppo.judge = lambda seen, sample: (advantage, [], {"q_loss": 0.0})
-    before = ppo.flat.clone()
+    before, seen = ppo.flat.clone(), torch.from_numpy(ppo.rollout.observation.reshape(-1, N))
+    latent = ppo.rollout.latent.reshape(-1, 2).copy()
+    old = log_density(latent, outputs(ppo.actor, seen), ppo._std())
     log = ppo.improve(None)
+    gained = log_density(latent, outputs(ppo.actor, seen), ppo._std()) - old
+    assert advantage.ravel() @ gained > 0
     assert "critic_loss" not in log and set(log) == set(ppo.columns)
     assert len(ppo.flat) == len(ppo.actor.flat) + 2 and not torch.equal(ppo.flat, before)
 

@@ -63,8 +63,11 @@ class Trainer:
         task = run_task(spec, folder)
         self.worlds = make_worlds(task, self.limits, spec.environments, spec.task_options)
         self.agent = make_agent(spec, self.limits, self.worlds.layout)
-        there = partial(examiner, task, spec.task_options, self.limits, self.agent.layer.breaches)
-        self.examine = self._examine_here if is_alone(task) else there()
+        self.examine = (
+            self._examine_here
+            if is_alone(task)
+            else examiner(task, spec.task_options, self.limits, self.agent.layer.breaches)
+        )
         self.on_policy: bool = getattr(self.agent, "on_policy", False)
         """Whether the agent keeps the steps it learns from itself, and says when to."""
         self.replays: bool = getattr(self.agent, "replays", True)
