@@ -1,5 +1,6 @@
 """The command line as a person meets it."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from slewrl import LAYERS, RateLimits, __version__
+from slewrl import LAYERS, RateLimits, __version__, checkpoint
 from slewrl.cli import main, refuse_repeats
 from slewrl.commands.train import Train, _value
 from slewrl.runs import RunFolder, RunSpec
@@ -163,6 +164,29 @@ def test_small_things(slewrl):
         [sys.executable, "-m", "slewrl", "--version"], capture_output=True, text=True, check=True
     )
     assert by_module.stdout.strip() == __version__
+
+
+def test_a_full_disk_is_named_and_nothing_is_lost(slewrl, monkeypatch):
+    """The second checkpoint finds no room; what went before it is there to go on from."""
+    options = ("--task", "Pendulum-v1", "--agent", "ppo", "--steps", "600", "--set", "agent.rollout=100")
+    often = ("--evaluate-every", "200", "--evaluate-episodes", "1", "--no-tensorboard")
+    write, written = checkpoint.save, []
+
+    def full(*arguments, **more):
+        written.append(1)
+        if len(written) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(*arguments, **more)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(checkpoint, "save", full)
+        stopped = slewrl("train", *options, *often, "--out", "run")
+    assert stopped.returncode == 2
+    assert "No space left on device for run: make room, then go on" in stopped.stderr.replace("\n", " ")
+    assert slewrl("train", "--resume", "run", "--no-tensorboard").returncode == 0
+    assert slewrl("train", *options, *often, "--out", "whole").returncode == 0
+    assert Path("run/train.csv").read_bytes() == Path("whole/train.csv").read_bytes()
+    assert Path("run/eval.csv").read_bytes() == Path("whole/eval.csv").read_bytes()
 
 
 def test_train_evaluate_and_refuse(slewrl, tmp_path):

@@ -1,5 +1,6 @@
 """``slewrl train``."""
 
+import errno
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
+from slewrl.errors import UserFacingError
 from slewrl.runs import RunFolder, RunSpec, with_preset
 
 
@@ -49,8 +51,16 @@ class Train:
         console.print(
             f"[bold]{folder.path}[/]: {spec.task} {spec.limits}, {spec.agent} with {spec.layer}, {spec.steps:,} steps"
         )
-        with progress_line(spec.steps, console) as report:
-            finished = train(spec, folder, report, self.tensorboard)
+        try:
+            with progress_line(spec.steps, console) as report:
+                finished = train(spec, folder, report, self.tensorboard)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise UserFacingError(
+                f"{error.strerror} for {folder.path}: make room, then go on from its last checkpoint with "
+                f"slewrl train --resume {folder.path}"
+            ) from None
         after = f"slewrl evaluate {folder.path}" if finished else f"slewrl train --resume {folder.path}"
         console.print(f"{'finished' if finished else 'stopped'}; next: [bold]{after}[/]")
         return 0 if finished else 130
