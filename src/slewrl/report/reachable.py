@@ -83,16 +83,15 @@ def _panel(axis: Any, points: NDArray[Any], low: NDArray[Any], high: NDArray[Any
 
 
 def _legend(axis: Any) -> None:
-    """What the marks mean, in the first empty panel."""
+    """What the marks mean, in the first empty panel, which may be the last of its row: lines no wider than a panel."""
     lines = [
-        "rectangle: F$_t$, the actions allowed next",
+        "rectangle: F$_t$,\nthe actions allowed next",
         "+ : the previous action",
-        "colour: executed actions, latents $u\\sim N(0, 2^2)$",
+        "colour: executed actions,\nlatents $u\\sim N(0, 2^2)$",
         "pale red: actions outside F$_t$",
-        "%: share of F$_t$ reachable by any latent",
+        "%: share of F$_t$ reachable\nby any latent",
     ]
-    for i, line in enumerate(lines):
-        axis.text(0.0, 0.9 - 0.16 * i, line, fontsize=9, transform=axis.transAxes, in_layout=False)
+    axis.text(0.0, 0.95, "\n\n".join(lines), fontsize=9, va="top", transform=axis.transAxes, in_layout=False)
 
 
 def covered_share(points: NDArray[Any], low: NDArray[Any], high: NDArray[Any], cells: int = 50) -> float:
