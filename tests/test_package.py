@@ -26,6 +26,12 @@ def test_import_is_light():
     assert loaded_after("from slewrl import RateLimits, make_layer; make_layer('ddsrad')", *HEAVY) == []
 
 
+def test_training_does_not_load_the_compiler():
+    """Two seconds of every command, worker and test that starts."""
+    used = "RateLimits(0.1, -1, 1, names=['a']).box(torch.zeros(1, dtype=torch.half), edges='tight').low"
+    assert loaded_after(f"import torch, slewrl.train; from slewrl import RateLimits; {used}", "torch._dynamo") == []
+
+
 def test_the_robot_side_needs_no_torch():
     code = (
         "import sys; sys.modules['torch'] = None;"

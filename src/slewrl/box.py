@@ -1,5 +1,8 @@
 """The feasible box F_t as tensors: what every action layer maps into."""
 
+import functools
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -58,10 +61,11 @@ class FeasibleBox:
     def _both_edges(self) -> list[Tensor]:
         if self._edges:
             return self._edges
-        edges: Any = boxmath.tight_edges if self.tight else boxmath.guard_edges
         if self.tight and self.prev.dtype in HALF_TYPES:
-            edges = _eager_tight_edges
-        made = list(edges(self.prev, *self.working, xp=torch))
+            made = list(_eager_tight_edges(self.prev, *self.working))
+        else:
+            edges: Any = boxmath.tight_edges if self.tight else boxmath.guard_edges
+            made = list(edges(self.prev, *self.working, xp=torch))
         if not self.prev.requires_grad:  # else a first look under no_grad would cut prev's gradient for good
             self._edges.extend(made)
         return made
@@ -100,8 +104,23 @@ class FeasibleBox:
         return (self.high - self.low).prod(-1)
 
 
-# A compiler that keeps 16-bit values in float32 between operations would see errors of the wrong size.
-_eager_tight_edges = torch.compiler.disable(boxmath.tight_edges)  # type: ignore[no-untyped-call]
+def eager(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, never compiled: torch.compiler.disable, which would load the compiler, seconds of every process."""
+
+    @functools.wraps(function)
+    def called(*args: Any) -> Any:
+        if "torch._dynamo" not in sys.modules:  # nothing was ever compiled
+            return function(*args)
+        return torch.compiler.disable(function)(*args)  # type: ignore[no-untyped-call]
+
+    return called
+
+
+@eager
+def _eager_tight_edges(*limits: Tensor) -> tuple[Tensor, Tensor]:
+    """For 16 bits: a compiler that keeps them in float32 between operations would see errors of the wrong size."""
+    edges: tuple[Tensor, Tensor] = boxmath.tight_edges(*limits, xp=torch)
+    return edges
 
 
 class Rounded(NamedTuple):

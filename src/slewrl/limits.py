@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl import boxmath
-from slewrl.box import FeasibleBox, LimitTensors, Rounded, round_limits, tighten
+from slewrl.box import FeasibleBox, LimitTensors, Rounded, eager, round_limits, tighten
 from slewrl.boxmath import Number
 from slewrl.reading import Values, read_groups, read_limits
 
@@ -157,7 +157,7 @@ class RateLimits:
             raise ValueError(limits)
         return limits
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @eager
     def _moved(self, limits: Rounded, device: torch.device | str) -> Rounded:
         working, exact = (LimitTensors(*(t.to(device) for t in group)) for group in limits[:2])
         return Rounded(working, exact, limits.half_gap.to(device))
