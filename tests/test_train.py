@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from forked import cpu_time, training
 
 from slewrl import RateLimits, checkpoint
 from slewrl.envs.checked import BrokenEnvironmentError
@@ -69,29 +70,20 @@ def killed(path: Path, spec: RunSpec, kills: int, seed: int, seconds: float) -> 
     ``seconds`` is the CPU time of the whole run: with a sixteenth of it for a life on average, every kill finds it
     alive. CPU time, for what else the machine is doing may change from one life to the next.
     """
-    folder, rng, done = RunFolder(path), random.Random(seed), 0
+    folder, rng = RunFolder(path), random.Random(seed)
     folder.create(spec)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    while not folder.done:
-        command = [sys.executable, "-c", PROGRAM, str(path)]
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            assert process.stdout.readline() == b"begin\n"  # import time is not interesting
-            if done < kills:
-                until = cpu_time(process.pid) + rng.uniform(0.0, seconds / 8)
-                while process.poll() is None and cpu_time(process.pid) < until:
-                    time.sleep(0.001)
-                process.send_signal(signal.SIGKILL)
-            stderr = process.communicate()[1].decode()
-        assert process.returncode == (-signal.SIGKILL if done < kills else 0), stderr
-        done += process.returncode != 0
-    assert done == kills
+    for _ in range(kills):
+        process = training(path)
+        until = cpu_time(process.pid) + rng.uniform(0.0, seconds / 8)
+        while cpu_time(process.pid) < until:
+            time.sleep(0.001)
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+    last = training(path)
+    last.join()
+    assert last.exitcode == 0 and folder.done
     return folder
-
-
-def cpu_time(pid: int) -> float:
-    """Seconds of CPU time of another process (of this one's children)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_killed_at_random_moments_it_ends_the_same(uninterrupted, tmp_path):
@@ -179,10 +171,10 @@ def test_an_interrupt_checkpoints_and_resumes(tmp_path, uninterrupted):
     folder.create(spec)
     steps = []
     for _ in range(3):
-        with subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder.path)], stdout=subprocess.PIPE) as process:
-            process.stdout.readline()
-            time.sleep(0.5 + rng.uniform(0.1, seconds / 8))  # past its set-up, where Ctrl-C has nothing to save yet
-            process.send_signal(signal.SIGINT)
+        process = training(folder.path)
+        time.sleep(0.5 + rng.uniform(0.1, seconds / 8))  # past its set-up, where Ctrl-C has nothing to save yet
+        os.kill(process.pid, signal.SIGINT)
+        process.join()
         steps.append(checkpoint.load_newest(folder.checkpoints)[0]["step"])
     assert any(step % spec.evaluate_every for step in steps)  # saved where no evaluation was due
     assert train(spec, folder)

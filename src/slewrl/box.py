@@ -62,7 +62,7 @@ class FeasibleBox:
         if self._edges:
             return self._edges
         if self.tight and self.prev.dtype in HALF_TYPES:
-            made = list(_eager_tight_edges(self.prev, *self.working))
+            made = list(_eager_tight_edges(self.prev, self.working))
         else:
             edges: Any = boxmath.tight_edges if self.tight else boxmath.guard_edges
             made = list(edges(self.prev, *self.working, xp=torch))
@@ -117,9 +117,9 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @eager
-def _eager_tight_edges(*limits: Tensor) -> tuple[Tensor, Tensor]:
+def _eager_tight_edges(prev: Tensor, limits: LimitTensors) -> tuple[Tensor, Tensor]:
     """For 16 bits: a compiler that keeps them in float32 between operations would see errors of the wrong size."""
-    edges: tuple[Tensor, Tensor] = boxmath.tight_edges(*limits, xp=torch)
+    edges: tuple[Tensor, Tensor] = boxmath.tight_edges(prev, *limits, xp=torch)
     return edges
 
 
