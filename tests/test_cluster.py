@@ -5,11 +5,10 @@ import signal
 import threading
 
 import pytest
-from test_campaign import begun, contents
+from test_campaign import begun, contents, worked
 
 from slewrl.campaign.cluster import NotSharedError, RayRunner, _task
 from slewrl.campaign.paper import mini
-from slewrl.campaign.runner import Runner
 from slewrl.errors import UserFacingError
 
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "slewrl[cluster]"')
@@ -57,7 +56,7 @@ def test_a_worker_and_a_node_die(cluster, tmp_path):
     runner = RayRunner(shared, keys, 0, address=cluster.address)
     assert runner.run(disturb, poll=0.02)
     assert deaths == ["worker", "node"] and sorted(runner.finished) == sorted(keys)
-    assert Runner(local, keys, 1).run()
+    worked(local)
     assert contents(shared) == contents(local)
 
 
