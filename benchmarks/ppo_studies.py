@@ -291,38 +291,55 @@ class Advantage(Study):
 
 @dataclass(frozen=True)
 class Lagrangian(Study):
-    """PPO-Lagrangian: its violation rate and its multiplier over a run, as CSV and PNG."""
+    """PPO-Lagrangian: its violation rate, its multiplier and its return, for prices that rise at different rates."""
 
     limits: str = "tight"
     """What counts as a violation."""
+    rates: tuple[float, ...] = (0.1, 0.5, 2.0)
+    """multiplier_rate: what the multiplier grows by, per rollout, if every joint of every step violates its limit."""
 
     def __call__(self) -> None:
         """Train, then draw."""
-        paths = {seed: self.runs / f"lagrangian-{self.task}-{self.limits}-s{seed}" for seed in self.seeds}
-        self.share([lambda s=s, p=p: ours(self.run(s), p) for s, p in paths.items()])
-        curves = {seed: table_of(path / "train.csv") for seed, path in paths.items()}
-        evaluations = {seed: table_of(path / "eval.csv") for seed, path in paths.items()}
+        cells = [(rate, seed) for rate in self.rates for seed in self.seeds]
+        paths = {cell: self.runs / f"lagrangian-{self.task}-{self.limits}-r{cell[0]:g}-s{cell[1]}" for cell in cells}
+        self.share([lambda c=c, p=p: ours(self.run(*c), p) for c, p in paths.items()])
+        curves = {cell: table_of(path / "train.csv") for cell, path in paths.items()}
+        evaluations = {cell: table_of(path / "eval.csv") for cell, path in paths.items()}
         if any(rows is None for rows in (*curves.values(), *evaluations.values())):
             print("some runs are not there yet")
             return
         names = ("step", "cost", "multiplier", "entropy", "violations")
-        rows = [{"seed": s, **{n: float(row[n]) for n in names}} for s, table in curves.items() for row in table]
-        write_csv(self.out / f"lagrangian-{self.task}.csv", rows)
-        names = ("step", "return_mean", "violation_rate")
-        rows = [{"seed": s, **{n: float(row[n]) for n in names}} for s, table in evaluations.items() for row in table]
-        write_csv(self.out / f"lagrangian-{self.task}-evaluations.csv", rows)
-        last = {seed: table[-1] for seed, table in evaluations.items()}
-        for seed, row in last.items():
-            rate, total = row["violation_rate"], row["return_mean"]
-            print(f"seed {seed}: violation rate of the mean policy {rate:.4f} at the end, return {total:,.1f}")
+        self.write(curves, names, f"lagrangian-{self.task}.csv")
+        self.write(evaluations, ("step", "return_mean", "violation_rate"), f"lagrangian-{self.task}-evaluations.csv")
+        self.tell(curves, evaluations)
         self.draw(curves, evaluations)
 
-    def run(self, seed: int) -> RunSpec:
+    def run(self, rate: float, seed: int) -> RunSpec:
         """A run: no limit in the way."""
-        return self.spec(seed, agent="ppo_lag", layer="none", limits=self.limits)
+        options = {"multiplier_rate": rate}
+        return self.spec(seed, agent="ppo_lag", layer="none", limits=self.limits, agent_options=options)
 
-    def draw(self, curves: dict[int, Any], evaluations: dict[int, Any]) -> None:
-        """Cost while exploring; violation rate of the mean policy; multiplier; return."""
+    def write(self, tables: dict[tuple[float, int], Any], names: Sequence[str], file: str) -> None:
+        """These columns of all runs, one below the other."""
+        rows = [
+            {"multiplier_rate": rate, "seed": seed, **{name: float(row[name]) for name in names}}
+            for (rate, seed), table in tables.items()
+            for row in table
+        ]
+        write_csv(self.out / file, rows)
+
+    def tell(self, curves: dict[tuple[float, int], Any], evaluations: dict[tuple[float, int], Any]) -> None:
+        """A row a run: the last 10 000 steps of exploring, and the last evaluation."""
+        heads = ("multiplier rate", "seed", "violation rate, exploring", "multiplier", "mean policy's", "return")
+        table = Table(*heads, title=f"{self.task} {self.limits}, PPO-Lagrangian, {self.steps:,} steps")
+        for (rate, seed), rows in curves.items():
+            cost, last = rows["cost"][rows["step"] > self.steps - 10_000].mean(), evaluations[rate, seed][-1]
+            numbers = (f"{cost:.4f}", f"{rows['multiplier'][-1]:.1f}", f"{last['violation_rate']:.4f}")
+            table.add_row(f"{rate:g}", str(seed), *numbers, f"{last['return_mean']:,.1f}")
+        Console(width=120).print(table)
+
+    def draw(self, curves: dict[tuple[float, int], Any], evaluations: dict[tuple[float, int], Any]) -> None:
+        """Violation rates exploring and of the mean policy; multiplier; return. A colour a rate, a line a seed."""
         plt = pyplot()
         panels = (
             (curves, "cost", "violation rate, exploring"),
@@ -330,12 +347,14 @@ class Lagrangian(Study):
             (curves, "multiplier", "multiplier"),
             (evaluations, "return_mean", "return, mean policy"),
         )
-        figure, axes = plt.subplots(1, 4, figsize=(14, 3), layout="constrained")
+        figure, axes = plt.subplots(1, 4, figsize=(14, 3.2), layout="constrained")
         for axis, (tables, name, label) in zip(axes, panels, strict=True):
-            for seed, rows in tables.items():
-                axis.plot(rows["step"] / 1000, rows[name], label=str(seed))
+            for (rate, seed), rows in tables.items():
+                colour = f"C{self.rates.index(rate)}"
+                first = f"price rises by {rate:g}" if seed == self.seeds[0] else None
+                axis.plot(rows["step"] / 1000, rows[name], color=colour, alpha=0.8, linewidth=1.1, label=first)
             axis.set(xlabel="thousand environment steps", title=label)
-        axes[0].legend(title="seed")
+        axes[0].legend(frameon=False)
         self.out.mkdir(parents=True, exist_ok=True)
         figure.savefig(self.out / f"lagrangian-{self.task}.png", dpi=120)
 

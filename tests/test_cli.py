@@ -289,3 +289,11 @@ def test_an_environment_of_ones_own(slewrl, tmp_path):
     assert (
         refused.returncode == 2 and "cannot be made to render" in refused.stderr and "Traceback" not in refused.stderr
     )
+
+
+def test_a_check_without_onnx_runtime_says_what_to_install(slewrl, monkeypatch):
+    for name in ("slewrl.deploy.check", "slewrl.deploy.controller"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    told = slewrl("check", "some.bundle")
+    assert told.returncode and 'pip install "slewrl[onnx]"' in " ".join(told.stderr.split())

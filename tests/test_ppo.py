@@ -565,7 +565,7 @@ def test_what_no_run_could_do_is_refused():
         PPOLagConfig(advantage="action")
     with pytest.raises(ValueError, match="steps is 600, but ppo collects 4096 .* before it first learns"):
         check_spec(replace(SPEC, environments=2, agent_options={}))
-    with pytest.raises(ValueError, match="density is 'action', but ppo has no entropy to measure"):
+    with pytest.raises(ValueError, match="density is 'action', but ppo measures no entropy of actions"):
         check_spec(replace(SPEC, density="action"))
     with pytest.raises(RuntimeError, match="act first"):
         agent().improve(None)

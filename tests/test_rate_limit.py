@@ -275,6 +275,25 @@ def test_the_vector_twin_does_what_single_wrappers_do(mode):
     assert ends >= 8
 
 
+@pytest.mark.parametrize("options", [{}, {"bound": np.inf}, {"mode": "absolute"}])
+def test_a_budget_holds_in_every_mode(options):
+    """Sums of |da| / delta in rational numbers; commands over the whole range would spend six."""
+    inner = Recorder(gym.make(TASK, max_episode_steps=40))
+    env = RateLimit(inner, "tight", make_layer("budget", budget=1.25), **options)
+    rng = np.random.default_rng(0)
+    env.reset(seed=0)
+    for _ in range(40):
+        action = rng.uniform(-2, 2, 6).astype(np.float32)
+        env.step(np.where(rng.random(6) < 0.1, rng.choice(NASTY, 6), action))
+    steps = [np.zeros(6), *inner.episodes[0]]
+    spent = [
+        sum(abs(Fraction(float(b)) - Fraction(float(a))) / Fraction(d) for a, b, d in zip(*pair, strict=True))
+        for pair in zip(steps, steps[1:], [env.limits.delta] * 40, strict=False)
+    ]
+    assert broken(inner.episodes, env.limits, np.zeros(6)) == 0
+    assert max(spent) <= Fraction(5, 4) and max(spent) > 1.2
+
+
 @pytest.mark.parametrize(
     ("task", "limits", "options", "message"),
     [
@@ -291,7 +310,9 @@ def test_the_vector_twin_does_what_single_wrappers_do(mode):
         (TASK, float("nan"), {}, "nan"),
         (TASK, 0.1, {"mode": "relative"}, "mode is 'relative', expected one of latent, absolute"),
         (TASK, 0.1, {"bound": -1.0}, "bound is -1.0, expected a positive number"),
-        (TASK, 0.1, {"layer": "none"}, "layer 'none' limits nothing: leave the wrapper out"),
+        (TASK, 0.1, {"layer": "none"}, "layer 'none' limits nothing: leave it out"),
+        (TASK, 0.1, {"layer": "aram"}, "layer 'aram' stores what it rejects, as slewrl's own SAC"),
+        (TASK, 0.1, {"layer": make_layer("budget", budget=50.0)}, "budget is 50, expected at most 6"),
     ],
 )
 def test_bad_input_is_refused(task, limits, options, message):

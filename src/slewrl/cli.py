@@ -41,7 +41,9 @@ def refuse_repeats(arguments: list[str]) -> None:
     """An option given twice: only the second would count, and nobody would know."""
     options = [argument.partition("=")[0] for argument in arguments if argument.startswith("--")]
     if twice := [option for option in options if options.count(option) > 1]:
-        raise ValueError(f"{twice[0]} is there twice, expected once (where it takes several values: {twice[0]} A B)")
+        raise ValueError(
+            f"{twice[0]} is there twice, expected once (several values, where it takes them: {twice[0]} A B)"
+        )
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import time
@@ -256,15 +257,27 @@ def _take(file: Any) -> bool:
 
 
 def provenance() -> dict[str, str]:
-    """What a run is made with: the commit (where slewrl is a checkout) and the versions that decide its numbers."""
+    """What decides a run's numbers: versions, the commit (where slewrl is a checkout), and the processor.
+
+    Another processor takes other kernels, whose sums are rounded in another order: learning does not forgive that.
+    """
     made = {name: version(name) for name in ("slewrl", "torch", "numpy", "gymnasium", "mujoco")}
-    made["python"] = platform.python_version()
+    made |= {"python": platform.python_version(), "processor": processor()}
     checkout = Path(__file__).parents[2]
     if (checkout / ".git").exists():
         command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=10"]
         with suppress(OSError):
             made["commit"] = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     return made
+
+
+def processor() -> str:
+    """The name of its kind."""
+    with suppress(OSError):
+        names = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        if names:
+            return str(names[0])
+    return platform.processor() or platform.machine()
 
 
 def _word(value: Any) -> str:

@@ -375,7 +375,7 @@ def check_agent(spec: RunSpec, agent: Any) -> None:
         )
     if spec.density != RunSpec().density and not hasattr(agent, "target_entropy"):
         raise ValueError(
-            f"density is {spec.density!r}, but {spec.agent} has no entropy to measure: leave --density out"
+            f"density is {spec.density!r}, but {spec.agent} measures no entropy of actions: leave --density out"
         )
 
 

@@ -7,6 +7,7 @@ import tyro
 from rich.console import Console
 
 from slewrl.deploy import Format
+from slewrl.errors import UserFacingError
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Check:
 
     Every byte against its SHA-256; ONNX Runtime against torch; a million steps of the real controller through NaNs,
     restarts, deratings and odd timing, each command judged in exact arithmetic; and how long a step takes.
+    Takes some minutes; ``--steps 20000`` for a quick look.
     """
 
     bundle: tyro.conf.Positional[Path]
@@ -68,8 +70,10 @@ class Check:
 
     def run(self) -> int:
         """Check, write, and say how it went; the exit code is 1 if it did not pass."""
-        from slewrl.deploy.check import check, write_certificate
-
+        try:
+            from slewrl.deploy.check import check, write_certificate
+        except ModuleNotFoundError as error:
+            raise UserFacingError(f'check needs ONNX Runtime ({error}): pip install "slewrl[onnx]"') from None
         if self.steps < 1:
             raise ValueError(f"--steps is {self.steps}, expected at least 1")
         console = Console()

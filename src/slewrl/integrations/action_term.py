@@ -14,7 +14,7 @@ from torch import Tensor
 
 from slewrl.envs.worlds import check_period
 from slewrl.integrations.simulator import ALIASES, joint_name
-from slewrl.layers import make_layer
+from slewrl.layers import hard_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
 from slewrl.reading import Values
@@ -74,10 +74,10 @@ class Guard:
     """
 
     def __init__(self, cfg: Any, robot: Any, driven: Sequence[str], period: float) -> None:
-        self.layer = _layer(cfg)
         limits = _read(cfg.limits, robot, driven, period)
         check_period("the action term", limits, period)
         self.limits, self.joints = _of_joints(limits, robot.joint_names, driven)
+        self.layer = _layer(cfg, self.limits)
         others = [name for name in driven if name not in self.joints]
         if others and not cfg.hold_others:
             raise ValueError(
@@ -141,12 +141,10 @@ def as_tensor(value: Any) -> Tensor:
     return tensor
 
 
-def _layer(cfg: Any) -> ActionLayer | None:
+def _layer(cfg: Any, limits: RateLimits) -> ActionLayer | None:
     if cfg.layer is None:
         return None
-    layer = make_layer(cfg.layer)
-    if not layer.hard:
-        raise ValueError(f"layer {cfg.layer!r} limits nothing: take another of docs/layers.md")
+    layer = hard_layer(cfg.layer, limits)
     said = {"scale": (cfg.scale, 1.0), "offset": (cfg.offset, 0.0), "clip": (cfg.clip, None)}
     for key, (value, neutral) in said.items():
         if value != neutral:

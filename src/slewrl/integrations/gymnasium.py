@@ -20,7 +20,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from slewrl.envs.augment import Augment, AugmentVector, check_action_space
-from slewrl.layers import make_layer
+from slewrl.layers import hard_layer
 from slewrl.layers.arrays import ArrayLayer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
@@ -41,8 +41,9 @@ class RateLimit(Augment):
         limits: RateLimits in the environment's action units; the name of one of its presets ("tight"); a limits.yaml;
             or the largest change per step: a number, one per joint, or ``{joint: number}``, with the range of the
             action space.
-        layer: of mode "latent", by name or as it is.
-        mode: "latent": the action is a latent for the layer. "absolute": it is a command, to be clipped to F_t.
+        layer: by name or as it is. Of mode "absolute" only ``budget`` makes a difference.
+        mode: "latent": the action is a latent for the layer. "absolute": it is a command, to be clipped to F_t, and
+            with the layer ``budget`` to be pulled towards the previous one until it is within the budget.
         bound: of mode "latent". None: the action is w in [-1, 1]^d and stands for the latent u = w / sqrt(1 - w^2)
             (of DD-SRad, w is the share of the limit to use); a number B: the action is u itself, in [-B, B]^d, for
             policies that are Gaussian (PPO); inf: u without bounds, where the framework takes that.
@@ -116,10 +117,7 @@ class ActionMap:
             raise ValueError(f"mode is {mode!r}, expected one of {', '.join(get_args(Mode))}")
         if bound is not None and not bound > 0:
             raise ValueError(f"bound is {bound}, expected a positive number (inf for none), or None for w in [-1, 1]")
-        made = make_layer(layer) if isinstance(layer, str) else layer
-        if not made.hard:
-            raise ValueError(f"layer {layer!r} limits nothing: leave the wrapper out, or take one of docs/layers.md")
-        self.arrays = ArrayLayer(made, limits, space.dtype)
+        self.arrays = ArrayLayer(hard_layer(layer, limits), limits, space.dtype)
         self.dtype: Any = space.dtype
         self.space = space
         self._apply: Callable[..., NDArray[Any]] = self.arrays.clip

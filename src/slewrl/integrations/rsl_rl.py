@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from slewrl.errors import UserFacingError
 from slewrl.integrations.action_term import PREVIOUS, CommandChain, find_guard
-from slewrl.layers import make_layer
+from slewrl.layers import hard_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
 
@@ -161,9 +161,7 @@ class RateLimitedVecEnv(VecEnv):  # type: ignore[misc]
                 f"limits have {limits.dim} joints ({', '.join(limits.names)}), but the environment takes "
                 f"{env.num_actions} actions: expected one limit per action"
             )
-        self.layer = make_layer(layer) if isinstance(layer, str) else layer
-        if not self.layer.hard:
-            raise ValueError(f"layer {layer!r} limits nothing: take another of docs/layers.md")
+        self.layer = hard_layer(layer, limits)
         _check_untouched(env)
         self.env, self.limits = env, limits
         start = torch.zeros(limits.dim) if reset_action is None else torch.as_tensor(reset_action).float()

@@ -172,6 +172,7 @@ class _LimitedPolicy(BasePolicy):
         if kwargs.get("use_sde"):
             raise ValueError("use_sde is True, but its noise has no density under a layer: leave it out")
         self.limits, self.layer = limits, make_layer(layer) if isinstance(layer, str) else layer
+        self.layer.check(limits)
         super().__init__(*args, **kwargs)
 
     def make_actor(self, features_extractor: Any = None) -> Any:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from slewrl.layers.base import Action, ActionLayer, Density
+from slewrl.limits import RateLimits
 from slewrl.registry import Registry
 
 LAYERS = Registry(
@@ -45,4 +46,21 @@ def make_layer(name: str, density: Density = "normalized", **options: Any) -> Ac
     return layer
 
 
-__all__ = ["BENCHMARK_LAYERS", "LAYERS", "Action", "ActionLayer", "Density", "layer_class", "make_layer"]
+def hard_layer(given: str | ActionLayer, limits: RateLimits) -> ActionLayer:
+    """The layer for an environment of somebody else's algorithm: one that keeps these limits, whoever trains.
+
+    Raises:
+        ValueError: it limits nothing, does not fit the limits, or needs an agent that knows it.
+    """
+    layer = make_layer(given) if isinstance(given, str) else given
+    if not layer.hard:
+        raise ValueError(f"layer {given!r} limits nothing: leave it out, or take another of docs/layers.md")
+    if layer.self_loops:
+        raise ValueError(
+            f"layer {given!r} stores what it rejects, as slewrl's own SAC alone does: take another, as 'post'"
+        )
+    layer.check(limits)
+    return layer
+
+
+__all__ = ["BENCHMARK_LAYERS", "LAYERS", "Action", "ActionLayer", "Density", "hard_layer", "layer_class", "make_layer"]

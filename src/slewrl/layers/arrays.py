@@ -1,8 +1,8 @@
 """Layers on numpy arrays, for a wrapper around one environment: torch takes ten times as long for a few numbers.
 
-Every layer of ours is written out here; yours go through torch. The guarantee rests on the last operations alone, in
-the actions' own dtype and with guarded limits: a clip to the edges of F_t, or a step of at most the limit and a clip to
-the range (Theorem 2, docs/guarantee.md).
+Every layer of ours is written out here but for ``budget``; that and yours go through torch. The guarantee rests on the
+last operations alone, in the actions' own dtype and with guarded limits: a clip to the edges of F_t, or a step of at
+most the limit and a clip to the range (Theorem 2, docs/guarantee.md).
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from slewrl.layers import LAYERS, place, squash
 from slewrl.layers.base import ActionLayer, latent_cap
+from slewrl.layers.budget import Budget
 from slewrl.limits import RateLimits
 
 Floats = NDArray[np.floating[Any]]
@@ -48,6 +49,7 @@ class ArrayLayer:
         known = type(layer) in LAYERS.values() and layer.hard and (self._holds or self._place)
         self._squash = SQUASHES.get(type(layer).squash) if known else None
         self._spherical = self._squash is _spherical
+        self._coupled = isinstance(layer, Budget)
 
     def execute(self, latent: Floats, prev: Floats) -> Floats:
         """What the layer makes of latents (..., d) after ``prev`` (..., d), in F_t; NaN holds, infinities saturate."""
@@ -64,9 +66,10 @@ class ArrayLayer:
         return self._capped(w / np.sqrt(np.maximum(self.one - w * w, self._closest)), prev)
 
     def clip(self, command: Floats, prev: Floats) -> Floats:
-        """The nearest of F_t to a command (..., d); NaN holds."""
+        """The nearest of F_t to a command (..., d), pulled towards ``prev`` where a budget asks for it; NaN holds."""
         bottom, top = self._edges(prev)
-        return self._held(np.minimum(np.maximum(command, bottom), top), prev)
+        clipped = self._held(np.minimum(np.maximum(command, bottom), top), prev)
+        return self._pulled(clipped, prev) if self._coupled else clipped
 
     def _edges(self, prev: Floats) -> tuple[Floats, Floats]:
         """``boxmath.guard_edges`` of a ``prev`` in the range, as what was applied before always is."""
@@ -93,6 +96,11 @@ class ArrayLayer:
     def _held(self, command: Floats, prev: Floats) -> Floats:
         np.copyto(command, prev, where=command != command)  # NaN
         return command
+
+    def _pulled(self, command: Floats, prev: Floats) -> Floats:
+        box = self.limits.box(torch.from_numpy(prev), check=False)
+        entered: Floats = self.layer.enter(torch.from_numpy(command), box).numpy()
+        return entered
 
     def _by_torch(self, latent: Floats, prev: Floats) -> Floats:
         box = self.limits.box(torch.from_numpy(prev), check=False)
