@@ -33,7 +33,7 @@ demo: setup
 	$(BIN)/slewrl demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: setup
 	$(BIN)/python -m pytest -n 2 -m slow

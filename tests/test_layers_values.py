@@ -296,3 +296,8 @@ def test_second_derivatives():
     box = LIMITS.box(torch.zeros(1, 2, dtype=torch.float64))
     assert torch.autograd.gradgradcheck(lambda x: layer(x, box).executed, (u,))
     assert torch.autograd.gradgradcheck(lambda x: layer(x, box)[2:], (u,))
+
+
+def test_an_option_a_layer_has_not():
+    with pytest.raises(TypeError, match="layer 'ddsrad' has no option 'budget'; it has: penalty_weight"):
+        make_layer("ddsrad", budget=1)

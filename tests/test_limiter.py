@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slewrl import boxmath
+from slewrl import RateLimits, boxmath
 from slewrl.deploy.limiter import RateLimiter
 from slewrl.reading import read_limits
 
@@ -325,3 +325,8 @@ def test_a_hundred_million_joint_steps():
         limiter.step(command, 0.02 * rng.exponential() if k % 7 == 0 else None, out)
         broken += boxmath.outside(out, prev, made.down, made.up, made.low, made.high).sum()
     assert broken == 0
+
+
+def test_it_says_what_it_limits():
+    limits = RateLimits(up={"hip": 0.2, "knee": 0.5}, down={"hip": 0.1, "knee": 0.5}, low=-1.0, high=1.0)
+    assert repr(RateLimiter(limits, budget=1.5)) == "RateLimiter(hip +0.2/-0.1, knee +0.5/-0.5; budget 1.5)"

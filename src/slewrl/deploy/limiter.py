@@ -92,6 +92,11 @@ class RateLimiter:
         self._rise, self._fall = self._part
         self._command, self._before = np.empty(d), np.empty(d)
 
+    def __repr__(self) -> str:
+        """Its joints and their rates, and the budget if there is one."""
+        joints = ", ".join(f"{n} +{u:g}/-{d:g}" for n, u, d in zip(self.names, self.up, self.down, strict=True))
+        return f"RateLimiter({joints}{'' if self.budget is None else f'; budget {self.budget:g}'})"
+
     @classmethod
     def from_yaml(cls, path: str | Path, longest: float = 1.0, budget: float | None = None) -> "RateLimiter":
         """A limiter for the limits in a file that ``slewrl limits`` or ``RateLimits.to_yaml`` wrote, bit for bit.

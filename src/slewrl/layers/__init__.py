@@ -1,5 +1,6 @@
 """The action layers by name. To add one: a file with a subclass of ActionLayer, and a line here."""
 
+import dataclasses
 from typing import Any
 
 from slewrl.layers.base import Action, ActionLayer, Density
@@ -42,7 +43,12 @@ def make_layer(name: str, density: Density = "normalized", **options: Any) -> Ac
         density: units of the log-probability: "normalized", "action_scaled" or "action" (the paper's).
         options: the layer's own fields, e.g. ``penalty_weight``.
     """
-    layer: ActionLayer = layer_class(name)(density=density, **options)
+    kind = layer_class(name)
+    if dataclasses.is_dataclass(kind):
+        known = [each.name for each in dataclasses.fields(kind) if each.init and each.name != "density"]
+        if unknown := set(options) - set(known):
+            raise TypeError(f"layer {name!r} has no option {min(unknown)!r}; it has: {', '.join(known) or 'none'}")
+    layer: ActionLayer = kind(density=density, **options)
     return layer
 
 
