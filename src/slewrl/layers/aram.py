@@ -41,9 +41,9 @@ class ARAM(Post):
         super().__post_init__()
         if isinstance(self.tries, bool) or not isinstance(self.tries, int) or self.tries < 1:
             raise ValueError(f"tries is {self.tries!r}, expected a whole number >= 1")
-        if not 0 <= self.augmented_share <= 0.5:
+        if not (_is_number(self.augmented_share) and 0 <= self.augmented_share <= 0.5):
             raise ValueError(f"augmented_share is {self.augmented_share!r}, expected a number in [0, .5]")
-        if not 0 <= self.rejection_penalty < math.inf:
+        if not (_is_number(self.rejection_penalty) and 0 <= self.rejection_penalty < math.inf):
             raise ValueError(f"rejection_penalty is {self.rejection_penalty!r}, expected a finite number >= 0")
 
     def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Decision:
@@ -105,3 +105,7 @@ class ARAM(Post):
             return {"acceptance": float("nan"), "projected": float("nan")}
         accepted = counts["accepted"]
         return {"acceptance": accepted / counts["draws"], "projected": 1 - accepted / counts["actions"]}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
