@@ -184,6 +184,15 @@ def test_a_draw_depends_on_its_noise_alone():
     assert not torch.equal(one, other)
 
 
+def test_every_action_has_second_draws_of_its_own():
+    """First draws far outside, second ones inside with the probability .16 of |u| < atanh .2."""
+    layer, box = make_layer("aram", tries=2), RateLimits(0.2, low=-1.0, high=1.0).box(torch.zeros(1, 1))
+    firsts = 3 + torch.rand(300, 1, 1, generator=torch.Generator().manual_seed(0))
+    drawn = [layer.draw(torch.zeros(1, 1), torch.ones(1, 1), first, box).executed.item() for first in firsts]
+    inside = [x for x in drawn if abs(x) < 0.2 - 1e-6]
+    assert len(set(inside)) == len(inside) and len(inside) / 300 == pytest.approx(0.16, abs=0.07)
+
+
 def test_it_is_hard_whatever_the_latents():
     layer = make_layer("aram", tries=5)
 

@@ -7,6 +7,7 @@ Where this differs from the authors' program: docs/deviations.md.
 """
 
 import math
+import zlib
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -49,7 +50,8 @@ class ARAM(Post):
     def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Decision:
         """The first of the draws for each row (N, d) that lies in F_t, or the last projected; also what is judged."""
         # The draws after the first come from the noise given, so that the agent's generator stays all there is to save.
-        generator = torch.Generator().manual_seed(int(noise.double().view(torch.int64).sum()) & (2**63 - 1))
+        # A digest of all its bits: torch makes use of the lowest 32 of a seed.
+        generator = torch.Generator().manual_seed(zlib.crc32(noise.double().numpy().tobytes()))
         more = torch.randn((self.tries - 1, *mean.shape), generator=generator, dtype=mean.dtype)
         return self._first_inside(mean + std * torch.cat([noise[None], more]), box, generator)
 
