@@ -122,6 +122,9 @@ def test_a_run_with_a_solver(tmp_path):
     trainer = Trainer(spec, folder)
     while trainer.step < spec.steps:
         trainer.advance()
+    counts = {**trainer.agent.layer.counts()}
+    trainer.evaluation_row()  # its 200 calls are no part of the training's
+    assert trainer.agent.layer.counts() == counts
     row = trainer.train_row()
     assert row["violations"] == 0 and row["solver_calls"] == 10 + 10  # acting and learning; a batch is one call
 
@@ -163,6 +166,15 @@ def test_rejected_draws_are_given_once_and_as_often_as_wanted():
     assert layer.take_rejected() == [] and make_layer("post").take_rejected() == []
 
 
+def test_a_rejected_draw_is_its_own_environments():
+    """A share of a half keeps them all: those of the first and the third, at tanh 2 and -tanh 2."""
+    layer, mean = make_layer("aram", augmented_share=0.5), torch.tensor([[2.0], [0.0], [-2.0]])
+    box = RateLimits(0.2, low=-1.0, high=1.0).box(torch.zeros(3, 1))
+    layer.draw(mean, torch.zeros(3, 1), torch.zeros(3, 1), box)
+    taken = [(k, action.item()) for k, action in layer.take_rejected()]
+    assert taken == [(0, pytest.approx(math.tanh(2))), (2, pytest.approx(-math.tanh(2)))]
+
+
 def test_a_draw_depends_on_its_noise_alone():
     layer, box = make_layer("aram"), ANT.box(torch.zeros(5, 8))
     noise = torch.randn(5, 8, generator=torch.Generator().manual_seed(1))
@@ -170,6 +182,15 @@ def test_a_draw_depends_on_its_noise_alone():
     assert torch.equal(one, two)
     other = layer.draw(torch.zeros(5, 8), torch.ones(5, 8), noise + 1e-6, box).executed
     assert not torch.equal(one, other)
+
+
+def test_every_action_has_second_draws_of_its_own():
+    """First draws far outside, second ones inside with the probability .16 of |u| < atanh .2."""
+    layer, box = make_layer("aram", tries=2), RateLimits(0.2, low=-1.0, high=1.0).box(torch.zeros(1, 1))
+    firsts = 3 + torch.rand(300, 1, 1, generator=torch.Generator().manual_seed(0))
+    drawn = [layer.draw(torch.zeros(1, 1), torch.ones(1, 1), first, box).executed.item() for first in firsts]
+    inside = [x for x in drawn if abs(x) < 0.2 - 1e-6]
+    assert len(set(inside)) == len(inside) and len(inside) / 300 == pytest.approx(0.16, abs=0.07)
 
 
 def test_it_is_hard_whatever_the_latents():
@@ -184,20 +205,20 @@ def test_it_is_hard_whatever_the_latents():
 
 def test_loops_in_the_replay(tmp_path):
     """A rejected draw is a row that leads to its own observation, at the penalty; the step's own row follows it."""
-    spec, folder = replace(SPEC, layer_options={"rejection_penalty": 3.0}, capacity=1000), RunFolder(tmp_path)
-    folder.create(spec)
-    trainer = Trainer(spec, folder)
-    while trainer.step < 150:
+    spec = replace(SPEC, layer_options={"rejection_penalty": 3.0}, capacity=1000, environments=2)
+    trainer = Trainer(spec, RunFolder(tmp_path))
+    while trainer.step < 200:
         trainer.advance()
     replay, n = trainer.replay, trainer.worlds.layout.size
-    rows = replay._table[: int(replay.written[0])]
-    loops = np.flatnonzero(rows[:, -2] == -3.0)
-    assert 15 < len(loops) < 45 and len(rows) == 150 + len(loops)
-    assert np.array_equal(rows[loops, :n], rows[loops + 1, :n]) and not rows[loops, -1].any()
-    prev = rows[:, n - 1 : n]
-    assert trainer.limits.outside(rows[loops, n:-2], prev[loops]).any(-1).all()
-    steps = np.setdiff1d(np.arange(len(rows)), loops)
-    assert not trainer.limits.outside(rows[steps, n:-2], prev[steps]).any()
+    for k in range(2):  # each in the ring of its own environment
+        rows = replay._table[k * replay.rows :][: int(replay.written[k])]
+        loops = np.flatnonzero(rows[:, -2] == -3.0)
+        assert 10 < len(loops) < 40 and len(rows) == 100 + len(loops)
+        assert np.array_equal(rows[loops, :n], rows[loops + 1, :n]) and not rows[loops, -1].any()
+        prev = rows[:, n - 1 : n]
+        assert trainer.limits.outside(rows[loops, n:-2], prev[loops]).any(-1).all()
+        steps = np.setdiff1d(np.arange(len(rows)), loops)
+        assert not trainer.limits.outside(rows[steps, n:-2], prev[steps]).any()
     assert trainer.train_row()["violations"] == 0
 
 
@@ -226,7 +247,10 @@ def test_what_is_refused():
     for options, message in (
         ({"tries": 0}, "tries is 0"),
         ({"augmented_share": 0.6}, "augmented_share is 0.6"),
+        ({"augmented_share": "abc"}, r"augmented_share is 'abc', expected a number in \[0, .5\]"),
+        ({"augmented_share": False}, "augmented_share is False"),
         ({"rejection_penalty": -1.0}, "rejection_penalty is -1.0"),
+        ({"rejection_penalty": "abc"}, "rejection_penalty is 'abc', expected a finite number >= 0"),
     ):
         with pytest.raises(ValueError, match=message):
             make_layer("aram", **options)

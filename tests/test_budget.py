@@ -25,7 +25,8 @@ from slewrl.audit import (
 from slewrl.augmented import previous_action
 from slewrl.deploy.export import DeployedPolicy, describe, to_onnx
 from slewrl.envs.augment import Augment
-from slewrl.evaluate import evaluate
+from slewrl.envs.singles import Singles
+from slewrl.evaluate import evaluate, evaluate_worlds
 from slewrl.layers.base import snap
 from slewrl.layers.budget import Budget, volume_share
 from slewrl.runs import RunFolder, RunSpec
@@ -273,14 +274,17 @@ class Latents(torch.nn.Module):
         return augmented[..., :13] * 1.0
 
 
-def test_a_run_counts_what_its_episodes_under_way_spent(tmp_path):
+def test_a_run_counts_what_its_episodes_spent_under_way_and_over(tmp_path):
     spec = RunSpec("Reacher-v5", limits="tight", layer="budget", layer_options={"budget": 0.5}, steps=200)
     trainer = Trainer(replace(spec, learning_starts=100), RunFolder(tmp_path))
     trainer.advance()
     assert trainer.train_row()["violations"] == 0
     chain, delta = trainer.worlds.envs[0].chain, trainer.limits.delta
-    chain.append((chain[-1] - 0.9 * np.sign(chain[-1]) * delta).astype(np.float32))  # inside F_t, 1.8 spent
-    assert trainer.train_row()["violations"] == 1
+    chain.insert(0, (chain[0] + 0.9 * delta).astype(np.float32))  # inside F_t, 1.8 spent
+    assert trainer.violations == 0 and trainer.train_row()["violations"] == 1
+    while not trainer.episodes:
+        trainer.advance()
+    assert trainer.violations == trainer.train_row()["violations"] == 1
 
 
 @pytest.mark.parametrize("agent", ["sac", "td3", "ppo"])
@@ -302,10 +306,16 @@ def test_an_evaluation_counts_what_the_budget_forbids():
     env = Augment(gym.make("Reacher-v5"), limits)
 
     def act(observation):
-        return make_layer("ddsrad")(torch.full((1, 2), math.inf), limits.box(previous_action(observation, 2)))
+        prev = previous_action(observation, 2)
+        return make_layer("ddsrad")(torch.full_like(prev, math.inf), limits.box(prev))
 
-    found = [evaluate(act, env, 2, 0, make_layer("budget", budget=b).breaches).uses for b in (1.5, 2.0)]
-    assert [[use.violations for use in uses] for uses in found] == [[4, 4], [0, 0]]
+    def worlds(count):
+        return Singles(lambda: gym.make("Reacher-v5"), limits, count)
+
+    breaches = [make_layer("budget", budget=b).breaches for b in (1.5, 2.0)]
+    for run, where in ((evaluate, env), (evaluate_worlds, worlds)):
+        found = [run(act, where, 2, 0, counted).uses for counted in breaches]
+        assert [[use.violations for use in uses] for uses in found] == [[4, 4], [0, 0]]
 
 
 # ---------------------------------------------------------------- what it reaches

@@ -68,7 +68,8 @@ def test_the_budget_is_read_inward_and_need_not_be_there(made):
         return bundle.parse(sealed({**parts, "manifest.json": json.dumps({**manifest, "budget": text})})).budget
 
     assert budget("0.25") == 0.25 and budget("1") == 1.0
-    assert Fraction(budget("0.3")) <= Fraction("0.3") < Fraction(np.nextafter(budget("0.3"), 1.0))
+    for text in ("0.3", "0.1"):  # the nearest float is below the first, above the second
+        assert Fraction(budget(text)) <= Fraction(text) < Fraction(np.nextafter(budget(text), 1.0))
     del manifest["budget"]  # as it was before there were any
     assert bundle.parse(sealed({**parts, "manifest.json": json.dumps(manifest)})).budget is None
 

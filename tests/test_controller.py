@@ -357,6 +357,9 @@ SPENDERS = {
     "in the rates it was made with": lambda c: setattr(
         c.limiter, "_pull", lambda before, prev, _, pull=c.limiter._pull: pull(before, prev, c.bundle_rates)
     ),
+    "in the rates of a whole step": lambda c: setattr(
+        c.limiter, "_pull", lambda before, prev, _, pull=c.limiter._pull: pull(before, prev, c.limiter.rates)
+    ),
 }
 
 
@@ -370,7 +373,7 @@ def test_an_adversary_finds_who_spends_too_much(shared, mutant):
     controller = Controller(shared)
     controller.bundle_rates = controller.limiter.rates
     SPENDERS[mutant](controller)
-    trial = Adversary(controller, seed=0).run(5_000)
+    trial = Adversary(controller, seed=0).run(2_000)
     assert trial.over_budget > 0 and trial.violations == trial.misbehaved == 0 and not trial.passed
 
 

@@ -142,6 +142,20 @@ def test_an_adaptive_rate_moves_and_a_fixed_one_does_not():
         assert (ppo.improve(None)["learning_rate"] < 3e-4) == moves
 
 
+@pytest.mark.parametrize(("desired", "rate"), [(0.31, 2e-4), (0.33, 3e-4)])
+def test_the_divergence_is_from_what_the_rollout_was_collected_with(desired, rate):
+    """Deviations that go from 1 to 2 after it, for two joints: 2 (log 2 + 1/8 - 1/2) = .636, which is twice .318."""
+    ppo = agent(config=replace(SMALL, minibatch=32, epochs=1, desired_kl=desired))
+    act_and_record(ppo, 16)
+
+    def judge(seen, sample):
+        ppo.log_std.fill_(math.log(2))
+        return np.zeros((16, 2)), [np.zeros((16, 2))], {}
+
+    ppo.judge = judge
+    assert ppo.improve(None)["learning_rate"] == pytest.approx(rate)
+
+
 def test_advantages_are_normalised_as_torch_does():
     x = np.array([1.0, 2.0, 4.0, 9.0])
     assert np.allclose(normalized(x), (x - 4) / np.std(x, ddof=1))
@@ -273,6 +287,15 @@ def test_an_abandoned_episode_is_cut_off_where_it_is():
     assert ppo.rollout.terminated[:8].all(1).tolist() == [t == 5 for t in range(8)]
 
 
+def test_half_a_rollout_is_saved_whole():
+    ppo = agent()
+    act_and_record(ppo, 12)
+    again = Rollout.from_state(ppo.rollout.state_dict())
+    assert again.filled == 12 and again.terminated.sum() == 2 and again.ended.sum() == 4
+    for name, part in vars(ppo.rollout).items():
+        assert np.array_equal(getattr(again, name), part), name
+
+
 def test_it_begins_as_stable_baselines3_does():
     """Orthogonal with gains sqrt 2, sqrt 2 and .01 (critic: 1), biases 0, standard deviation 1."""
     ppo = PPO(PPOConfig(), LIMITS, make_layer("none"), 30, 0)
@@ -329,7 +352,8 @@ def test_twin_critics_are_pessimistic_and_their_targets_follow_slowly():
     assert torch.allclose(value.target(batch, lambda seen: torch.zeros(4, 2)), reward + 0.5 * 3)
     targets, critics = value.targets.flat.clone(), value.critics.flat.clone()
     value.update(batch, lambda seen: torch.zeros(4, 2))
-    assert not torch.equal(value.critics.flat, critics)
+    # Adam's first step moves each parameter by the learning rate.
+    assert (value.critics.flat - critics).abs().max().item() == pytest.approx(3e-4, rel=1e-2)
     assert torch.allclose(value.targets.flat, 0.995 * targets + 0.005 * value.critics.flat, atol=1e-7)
 
 
@@ -353,6 +377,14 @@ def test_ppo_judges_what_was_executed_by_its_critics(normalize):
     executed, resting = flat[1][:, -2:], ppo.act(flat[0], explore=False).executed
     q = [critics.critics.forward(torch.cat([seen, a], -1))[..., 0].mean(0).clone() for a in (executed, resting)]
     assert np.allclose(advantage.ravel(), q[0] - q[1], atol=1e-5) and np.abs(advantage).max() > 1e-3
+
+
+def test_the_baseline_is_of_as_many_draws_as_were_asked_for():
+    ppo, draws = agent(config=replace(SMALL, advantage="action", q_updates=0.01, q_draws=3)), []
+    act_and_record(ppo, 16)
+    ppo._draw = lambda seen: (draws.append(len(seen)), torch.zeros(len(seen), 2))[1]
+    ppo.judge(torch.zeros(32, N), lambda: Batch(torch.zeros(10, N + 4), N, 2))
+    assert draws == [5, 32, 32, 32]  # the critics' one update of five transitions, then the rollout's 32 steps
 
 
 def test_actions_drawn_to_be_judged_are_within_the_limits():
@@ -481,6 +513,15 @@ def test_it_resumes_bit_for_bit(variant, tmp_path):
     assert train(spec, folder)
     assert fingerprint(folder) == expected
     assert (tmp_path / "whole" / "replay").exists() == (variant == "everything")
+
+
+def test_divergence_stops_the_run(tmp_path):
+    """In these words, not in a warning of numpy's about log 0."""
+    trainer = Trainer(SPEC, RunFolder(tmp_path))
+    trainer.agent.log_std.fill_(-1e3)  # a deviation of 0
+    with pytest.raises(FloatingPointError, match="training diverged by step 64: .*'kl': nan"):
+        for _ in range(64):
+            trainer.advance()
 
 
 def test_no_violation_under_tight_limits(tmp_path):

@@ -435,6 +435,21 @@ def test_an_environment_of_unknown_state_resumes_on_a_fresh_episode(counting, tm
     assert np.genfromtxt(folder.path / "train.csv", delimiter=",", names=True)["violations"].max() == 0
 
 
+def test_and_an_on_policy_agent_takes_the_step_before_it_for_the_last(counting, tmp_path):
+    """No advantage runs on into the fresh episode; nothing was terminated. Step 10 ended of itself."""
+    spec = replace(counting, agent="ppo", agent_options={"rollout": 24, "hidden": [8]})
+    trainer = Trainer(spec, RunFolder(tmp_path))
+    while trainer.step < 16:
+        trainer.advance()
+    trainer.save()
+    again = Trainer(spec, RunFolder(tmp_path))
+    again.restore(checkpoint.load_newest(again.folder.checkpoints)[0])
+    again.advance()
+    rollout = again.agent.rollout
+    assert np.flatnonzero(rollout.ended).tolist() == [9, 15] and not rollout.terminated.any()
+    assert rollout.following[15:17, 0, 0].tolist() == [6.0, 1.0]
+
+
 @pytest.mark.filterwarnings("ignore:.*not within the observation space.*:UserWarning")
 def test_a_nan_at_a_reset_is_named(counting, tmp_path, monkeypatch):
     monkeypatch.setattr(Counter, "reset", lambda self, seed=None, options=None: (np.array([np.nan]), {}))

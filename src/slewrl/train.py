@@ -177,7 +177,11 @@ class Trainer:
 
     def evaluation_row(self) -> dict[str, float]:
         """What eval.csv gets: seeded episodes without exploration."""
+        counts = self.agent.layer.counts()
+        of_training = {**counts}
         result = self.examine(self.act, self.spec.evaluate_episodes, EVALUATION_SEED)
+        counts.clear()  # train.csv has none of what was counted here
+        counts.update(of_training)
         return {"step": self.step, **result.row()}
 
     def _examine_here(self, act: Act, episodes: int, seed: int) -> Evaluation:

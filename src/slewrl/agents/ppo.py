@@ -227,7 +227,7 @@ class PPO:
 
     # ------------------------------------------------------------------ learning
 
-    @np.errstate(over="ignore", invalid="ignore")  # what diverges is refused in plain words afterwards
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what diverges is refused in plain words afterwards
     def improve(self, sample: Sample) -> dict[str, float]:
         """Learn from the rollout and begin another; returns what to log.
 

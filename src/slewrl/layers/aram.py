@@ -7,6 +7,7 @@ Where this differs from the authors' program: docs/deviations.md.
 """
 
 import math
+import zlib
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -41,15 +42,16 @@ class ARAM(Post):
         super().__post_init__()
         if isinstance(self.tries, bool) or not isinstance(self.tries, int) or self.tries < 1:
             raise ValueError(f"tries is {self.tries!r}, expected a whole number >= 1")
-        if not 0 <= self.augmented_share <= 0.5:
+        if not (_is_number(self.augmented_share) and 0 <= self.augmented_share <= 0.5):
             raise ValueError(f"augmented_share is {self.augmented_share!r}, expected a number in [0, .5]")
-        if not 0 <= self.rejection_penalty < math.inf:
+        if not (_is_number(self.rejection_penalty) and 0 <= self.rejection_penalty < math.inf):
             raise ValueError(f"rejection_penalty is {self.rejection_penalty!r}, expected a finite number >= 0")
 
     def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Decision:
         """The first of the draws for each row (N, d) that lies in F_t, or the last projected; also what is judged."""
         # The draws after the first come from the noise given, so that the agent's generator stays all there is to save.
-        generator = torch.Generator().manual_seed(int(noise.double().view(torch.int64).sum()) & (2**63 - 1))
+        # A digest of all its bits: torch makes use of the lowest 32 of a seed.
+        generator = torch.Generator().manual_seed(zlib.crc32(noise.double().numpy().tobytes()))
         more = torch.randn((self.tries - 1, *mean.shape), generator=generator, dtype=mean.dtype)
         return self._first_inside(mean + std * torch.cat([noise[None], more]), box, generator)
 
@@ -105,3 +107,7 @@ class ARAM(Post):
             return {"acceptance": float("nan"), "projected": float("nan")}
         accepted = counts["accepted"]
         return {"acceptance": accepted / counts["draws"], "projected": 1 - accepted / counts["actions"]}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
