@@ -330,11 +330,14 @@ class Lagrangian(Study):
 
     def tell(self, curves: dict[tuple[float, int], Any], evaluations: dict[tuple[float, int], Any]) -> None:
         """A row a run: the last 10 000 steps of exploring, and the last evaluation."""
+        joints = RateLimits.preset(self.task, self.limits).dim
         heads = ("multiplier rate", "seed", "violation rate, exploring", "multiplier", "mean policy's", "return")
         table = Table(*heads, title=f"{self.task} {self.limits}, PPO-Lagrangian, {self.steps:,} steps")
         for (rate, seed), rows in curves.items():
-            cost, last = rows["cost"][rows["step"] > self.steps - 10_000].mean(), evaluations[rate, seed][-1]
-            numbers = (f"{cost:.4f}", f"{rows['multiplier'][-1]:.1f}", f"{last['violation_rate']:.4f}")
+            before, last = rows[rows["step"] <= rows["step"][-1] - 10_000][-1], evaluations[rate, seed][-1]
+            steps = joints * (rows["step"][-1] - before["step"])
+            broken = (rows["violations"][-1] - before["violations"]) / steps
+            numbers = (f"{broken:.4f}", f"{rows['multiplier'][-1]:.1f}", f"{last['violation_rate']:.4f}")
             table.add_row(f"{rate:g}", str(seed), *numbers, f"{last['return_mean']:,.1f}")
         Console(width=120).print(table)
 
