@@ -248,10 +248,13 @@ def returns(folders: Sequence[Path]) -> dict[str, dict[str, Any]]:
 
 
 def command(campaign: str, spec: RunSpec) -> str:
-    """What makes the runs of a cell."""
+    """What makes the runs of a cell; at another budget than the campaign's in a folder of their own, as it must be."""
     words = f"slewrl campaign run {campaign} --agents {spec.agent} --layers {spec.layer}"
-    planned = spec in CAMPAIGNS[campaign]().runs
-    return words if planned else f"{words} --steps {spec.steps} --learning-starts {spec.learning_starts}"
+    if spec in CAMPAIGNS[campaign]().runs:
+        return words
+    # On-policy agents have no warm-up, but its length is in their run.json all the same.
+    changed = f"--steps {spec.steps} --learning-starts {spec.learning_starts}"
+    return f"{words} {changed} --out runs/{campaign}-{spec.steps // 1000}k"
 
 
 def number(value: float | None, digits: int = 2) -> str:

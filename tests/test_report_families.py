@@ -2,16 +2,24 @@
 
 import json
 import re
+import shlex
+from importlib import import_module
+from pathlib import Path
 
 import pytest
+import tyro
 from tiny_campaign import cell, write_campaign
 
+from slewrl.campaign.commands import CampaignCommand
 from slewrl.campaign.paper import CAMPAIGNS
+from slewrl.campaign.spec import load_campaign
+from slewrl.campaign.store import Store
 from slewrl.errors import UserFacingError
 from slewrl.report.build import report
 from slewrl.report.data import load
 from slewrl.report.families import commands, markdown, rows
 
+RESULTS = Path(__file__).parents[1] / "results"
 CELL = {
     "name": "ddsrad",
     "command": "python measure.py --layers ddsrad",
@@ -98,3 +106,17 @@ def test_the_campaign_has_every_family_that_was_built():
     families = {(run.agent, run.layer) for run in runs}
     assert {("ppo", "ddsrad"), ("ppo_lag", "none"), ("sac", "qp"), ("sac", "aram"), ("sac", "budget")} <= families
     assert {run.steps for run in runs} == {5_000} and len({(r.agent, r.layer, r.seed) for r in runs}) == len(runs)
+
+
+def test_commands_followed_one_after_another_make_the_published_runs(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    command = import_module("table1").command
+    published = Store(RESULTS / "table1-60k").campaign().by_key
+    monkeypatch.chdir(tmp_path)
+    made = {}
+    for line in ["slewrl campaign run table1", *dict.fromkeys(command("table1", spec) for spec in published.values())]:
+        run = tyro.cli(CampaignCommand, args=shlex.split(line)[2:]).command
+        chosen = run.select.of(load_campaign(run.campaign))
+        Store(run.out or Path("runs") / chosen.name).begin(chosen)  # as Run.run does; refuses another budget
+        made |= chosen.by_key
+    assert made | published == made and Store(Path("runs/table1-60k")).campaign().by_key == published
