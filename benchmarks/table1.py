@@ -47,8 +47,7 @@ from slewrl.layers.aram import ARAM
 from slewrl.layers.budget import Budget
 from slewrl.layers.qp import QP
 from slewrl.report.data import load
-from slewrl.report.families import CELLS, markdown, read_cells, returned
-from slewrl.report.families import rows as families
+from slewrl.report.families import CELLS, markdown, read_cells, returned, table_of
 from slewrl.runs import RunSpec
 
 LIMITS = RateLimits.preset("G1", "paper")
@@ -331,7 +330,7 @@ def main() -> None:
         save(found, args.out)
     if args.docs:
         write(args.docs / "layers.md", "table1", table(found))
-        write(args.docs / "table1.md", "table1", markdown(families(load(args.out), args.out)))
+        write(args.docs / "table1.md", "table1", markdown(table_of(load(args.out), args.out)))
 
 
 if __name__ == "__main__":
