@@ -47,8 +47,7 @@ from slewrl.layers.aram import ARAM
 from slewrl.layers.budget import Budget
 from slewrl.layers.qp import QP
 from slewrl.report.data import load
-from slewrl.report.families import CELLS, markdown, read_cells, returned, table_of
-from slewrl.runs import RunSpec
+from slewrl.report.families import CELLS, command, markdown, read_cells, returned, table_of
 
 LIMITS = RateLimits.preset("G1", "paper")
 ORDER = LIMITS.delta.argsort(kind="stable")
@@ -244,16 +243,6 @@ def returns(folders: Sequence[Path]) -> dict[str, dict[str, Any]]:
             if spec.key in ours:
                 found[spec.layer][spec.agent] = {**returned(result)._asdict(), "command": command(results.name, spec)}
     return found
-
-
-def command(campaign: str, spec: RunSpec) -> str:
-    """What makes the runs of a cell; at another budget than the campaign's in a folder of their own, as it must be."""
-    words = f"slewrl campaign run {campaign} --agents {spec.agent} --layers {spec.layer}"
-    if spec in CAMPAIGNS[campaign]().runs:
-        return words
-    # On-policy agents have no warm-up, but its length is in their run.json all the same.
-    changed = f"--steps {spec.steps} --learning-starts {spec.learning_starts}"
-    return f"{words} {changed} --out runs/{campaign}-{spec.steps // 1000}k"
 
 
 def number(value: float | None, digits: int = 2) -> str:

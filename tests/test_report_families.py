@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import tyro
+from browser import needs_chromium, probed
 from tiny_campaign import cell, write_campaign
 
 from slewrl.campaign.commands import CampaignCommand
@@ -17,10 +18,18 @@ from slewrl.campaign.spec import load_campaign
 from slewrl.campaign.store import Store
 from slewrl.errors import UserFacingError
 from slewrl.report.build import report
+from slewrl.report.campaign_page import render
 from slewrl.report.data import load
 from slewrl.report.families import commands, markdown, table_of
 
 RESULTS = Path(__file__).parents[1] / "results"
+PROBE = """<script>addEventListener("load", () => {
+  const box = document.querySelector("#families .box"), first = box.querySelector("tbody th");
+  box.scrollLeft = 1e6;
+  document.title = JSON.stringify({hidden: box.scrollWidth - box.clientWidth,
+    left: first.getBoundingClientRect().left - box.getBoundingClientRect().left});
+  console.info("probed");
+})</script>"""
 CELL = {
     "name": "ddsrad",
     "command": "python measure.py --layers ddsrad",
@@ -146,6 +155,7 @@ def test_the_campaign_has_every_family_that_was_built():
 def test_commands_followed_one_after_another_make_the_published_runs(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
     command = import_module("table1").command
+    longer = table_of(load(RESULTS / "table1-60k"), RESULTS / "table1-60k")
     published = Store(RESULTS / "table1-60k").campaign().by_key
     monkeypatch.chdir(tmp_path)
     made = {}
@@ -155,3 +165,14 @@ def test_commands_followed_one_after_another_make_the_published_runs(tmp_path, m
         Store(run.out or Path("runs") / chosen.name).begin(chosen)  # as Run.run does; refuses another budget
         made |= chosen.by_key
     assert made | published == made and Store(Path("runs/table1-60k")).campaign().by_key == published
+    assert set(commands(longer.rows)) == {command("table1", spec) for spec in published.values()}
+
+
+@needs_chromium
+@pytest.mark.parametrize(("width", "fits"), [(1400, True), (500, False)])
+def test_the_published_table_fits_a_screen_and_keeps_its_methods_in_sight(tmp_path, width, fits):
+    results = load(RESULTS / "table1")
+    page = render(results, [], tmp_path, table_of(results, RESULTS / "table1"))
+    allowed = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", page)
+    found = probed(allowed, PROBE, tmp_path, 1, f"--window-size={width},900")
+    assert (found["hidden"] <= 0) == fits and found["left"] == pytest.approx(0, abs=1)

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slewrl.agents import AGENTS
+from slewrl.campaign.paper import CAMPAIGNS
 from slewrl.errors import UserFacingError
 from slewrl.report.data import Result, Results
 from slewrl.report.methods import backbone, in_order, label, prices
 from slewrl.report.tables import amount, pipe_table
+from slewrl.runs import RunSpec
 from slewrl.stats import stratified_bootstrap
 
 CELLS = "cells.json"
@@ -91,12 +93,28 @@ def table_of(results: Results, folder: Path) -> Table1:
 
 def rows(results: Results, cells: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     """A row for each backbone and layer of the campaign, then the families that were not built."""
-    ran = f"slewrl campaign run {results.name}"
-    found = [family(result, cells.get(result.layer, {}), ran) for result in in_order(list(results))]
+    found = [family(result, cells.get(result.layer, {}), ran(results, result)) for result in in_order(list(results))]
     heads = list(dict.fromkeys(head for row in found for head in row))
     absent = [name for name, cell in cells.items() if cell.get("violations") is None]
     found = [{head: row.get(head, Measured(NOTHING)) for head in heads} for row in found]
     return found + [{**dict.fromkeys(heads, Measured(NOT_MEASURED)), "method": Measured(name)} for name in absent]
+
+
+def ran(results: Results, result: Result) -> str:
+    """What made the runs of a row: the campaign as it ships, or what there is of it at another budget."""
+    ours, spec = CAMPAIGNS.get(results.name), result.runs[0].spec
+    planned = ours().by_key.get(spec.key, spec) if ours else spec
+    return f"slewrl campaign run {results.name}" if planned == spec else command(results.name, spec)
+
+
+def command(campaign: str, spec: RunSpec) -> str:
+    """What makes the runs of one cell; at another budget than the campaign's, in a folder of their own, as they must."""
+    words = f"slewrl campaign run {campaign} --agents {spec.agent} --layers {spec.layer}"
+    if spec in CAMPAIGNS[campaign]().runs:
+        return words
+    # On-policy agents have no warm-up, but its length is in their run.json all the same.
+    changed = f"--steps {spec.steps} --learning-starts {spec.learning_starts}"
+    return f"{words} {changed} --out runs/{campaign}-{spec.steps // 1000}k"
 
 
 def read_cells(path: Path) -> dict[str, Mapping[str, Any]]:
