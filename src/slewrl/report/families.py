@@ -108,7 +108,7 @@ def ran(results: Results, result: Result) -> str:
 
 
 def command(campaign: str, spec: RunSpec) -> str:
-    """What makes the runs of one cell; at another budget than the campaign's, in a folder of their own, as they must."""
+    """What makes the runs of one cell; at another budget than the campaign's it names a folder of their own."""
     words = f"slewrl campaign run {campaign} --agents {spec.agent} --layers {spec.layer}"
     if spec in CAMPAIGNS[campaign]().runs:
         return words
