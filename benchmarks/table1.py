@@ -47,9 +47,7 @@ from slewrl.layers.aram import ARAM
 from slewrl.layers.budget import Budget
 from slewrl.layers.qp import QP
 from slewrl.report.data import load
-from slewrl.report.families import CELLS, markdown, read_cells, returned
-from slewrl.report.families import rows as families
-from slewrl.runs import RunSpec
+from slewrl.report.families import CELLS, command, markdown, read_cells, returned, table_of
 
 LIMITS = RateLimits.preset("G1", "paper")
 ORDER = LIMITS.delta.argsort(kind="stable")
@@ -247,13 +245,6 @@ def returns(folders: Sequence[Path]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def command(campaign: str, spec: RunSpec) -> str:
-    """What makes the runs of a cell."""
-    words = f"slewrl campaign run {campaign} --agents {spec.agent} --layers {spec.layer}"
-    planned = spec in CAMPAIGNS[campaign]().runs
-    return words if planned else f"{words} --steps {spec.steps} --learning-starts {spec.learning_starts}"
-
-
 def number(value: float | None, digits: int = 2) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
 
@@ -328,7 +319,7 @@ def main() -> None:
         save(found, args.out)
     if args.docs:
         write(args.docs / "layers.md", "table1", table(found))
-        write(args.docs / "table1.md", "table1", markdown(families(load(args.out), args.out)))
+        write(args.docs / "table1.md", "table1", markdown(table_of(load(args.out), args.out)))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from typing import NamedTuple
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "methods.md"
 CAMPAIGN = DOCS.parent / "results" / "first"
+MORE = DOCS.parent / "results" / "table1-60k"
+"""At the same budget: the budget's layer, and PPO."""
 TASK, LIMITS = "HalfCheetah-v5", "tight"
 PAPER_NAMES = {
     "DD-SRad": "ddsrad",
@@ -85,7 +87,8 @@ def measured() -> dict[str, list[Row]]:
     """Layer -> our rows, then the paper's."""
     tables = CAMPAIGN / "report" / "tables"
     found: dict[str, list[Row]] = {}
-    ours = paired(read(tables / "results.csv"), ("method", "backbone", "steps", "seeds"), "mean", "std")
+    rows = read(tables / "results.csv") + read(MORE / "report" / "tables" / "results.csv")
+    ours = paired(rows, ("method", "backbone", "steps", "seeds"), "mean", "std")
     for (method, backbone, steps, seeds), (score, use) in ours.items():
         layer, _, changed = method.partition(" ")
         where = backbone + VARIANTS.get(changed, f", `{changed}`")
@@ -160,7 +163,7 @@ def overview(layers: Sequence[str], rows: Mapping[str, Sequence[Row]], cost: Map
         cells.append(cost[layer].small if layer in cost else NONE)
         lines.append(f"| [`{layer}`](#{layer}) | {' | '.join(cells)} |")
     if len(shipped) < len(backbones) * len(layers):
-        lines += ["", f"{NONE}: no finished run in this campaign."]
+        lines += ["", f"{NONE}: no finished run in these campaigns."]
     return "\n".join(lines)
 
 

@@ -108,7 +108,9 @@ def test_a_part_of_a_campaign():
     ("selection", "message"),
     [
         (Selection(tasks=("Walker2d-v5",)), "has no task 'Walker2d-v5'; it has: Ant-v5, Humanoid-v5"),
-        (Selection(layers=("clip",)), "has no layer 'clip'; it has: boxpre"),
+        (Selection(layers=("clip",)), "has no layer 'clip'; it has: boxpre.*ddsrad.$"),
+        (Selection(layers=("ddsard",)), "has no layer 'ddsard'; it has: boxpre.* Did you mean 'ddsrad'.$"),
+        (Selection(agents=("sca",)), "has no agent 'sca'; it has: sac, td3. Did you mean 'sac'.$"),
         (Selection(seeds=(1, -2)), "--seeds is .1, -2., expected numbers of at least 0"),
         (Selection(seed_count=0), "--seed-count is 0, expected at least 1"),
         (Selection(seeds=(1,), seed_count=1), "exclude each other"),
@@ -150,6 +152,8 @@ def test_a_users_grid_that_is_wrong(tmp_path, text, message):
 def test_unknown_names():
     with pytest.raises(ValueError, match="no campaign 'paper'; there are: paper-tight, paper-wide"):
         load_campaign("paper")
+    with pytest.raises(ValueError, match="no campaign 'tabel1'; there are: .* Did you mean 'table1'.$"):
+        load_campaign("tabel1")
     with pytest.raises(FileNotFoundError, match="no file 'nowhere.yaml'"):
         load_campaign("nowhere.yaml")
     with pytest.raises(ValueError, match="Pendulam"):
@@ -184,16 +188,16 @@ def test_a_folder_is_of_one_campaign(tmp_path):
     assert store.campaign() == tiny()
     store.begin(tiny("ddsrad", "post"))  # more runs of the same campaign join
     assert len(store.campaign().runs) == 2
-    with pytest.raises(FileExistsError, match="holds campaign 'tiny', not 'mini'"):
+    with pytest.raises(FileExistsError, match="holds campaign 'tiny', not 'mini': choose another .*--out"):
         store.begin(mini())
-    with pytest.raises(FileExistsError, match="steps is 300 there, 400 here"):
+    with pytest.raises(FileExistsError, match="steps is 300 there, 400 here.*another folder .*--out FOLDER"):
         store.begin(tiny(steps=400))
     assert len(store.campaign().runs) == 2
 
 
 def test_a_folder_with_something_else_in_it(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(FileExistsError, match="is not empty and holds no campaign"):
+    with pytest.raises(FileExistsError, match="is not empty and holds no campaign: choose another .*--out"):
         Store(tmp_path).begin(tiny())
     with pytest.raises(FileNotFoundError, match="there is no campaign.json"):
         Store(tmp_path).campaign()

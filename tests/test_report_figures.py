@@ -278,8 +278,8 @@ def test_headlines(results):
     first, *_, last = headlines(results)
     assert last == "HalfCheetah-v5, tight limits, SAC, 2 000 steps: λ = 0.001 is best of 2, 15.0 ± 7.07."
     assert first == (
-        "HalfCheetah-v5, tight limits, SAC, 2 000 steps: Clip has the highest mean return, 267 ± 126 of 2 methods; "
-        "DD-SRad 200 ± 141."
+        "HalfCheetah-v5, tight limits, SAC, 2 000 steps: of the 2 methods with at least two seeds that kept every "
+        "limit, Clip has the highest mean return, 267 ± 126; DD-SRad 200 ± 141."
     )
 
 

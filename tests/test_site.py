@@ -57,6 +57,12 @@ def test_the_cards_numbers_are_those_of_results():
     assert make_methods.main(["--check"]) == 0
 
 
+def test_cards_have_the_runs_of_both_campaigns():
+    rows = make_methods.measured()
+    assert [(r.where, r.steps, r.seeds, r.score) for r in rows["budget"]] == [("SAC", 60_000, 3, "1,472 ± 870")]
+    assert {"SAC", "PPO, `rollout=500`"} <= {r.where for r in rows["ddsrad"]}
+
+
 def test_a_stale_number_is_found_and_a_second_time_changes_nothing(tmp_path, monkeypatch, capsys):
     page = make_methods.PAGE.read_text(encoding="utf-8")
     stale = re.sub(r"\d ± ", "7777 ± ", page, count=1)
@@ -92,10 +98,14 @@ def test_numbers_by_hand(tmp_path, monkeypatch):
     lines = [f"tight,SAC,HalfCheetah-v5,{row},60000\n" for row in rows]
     lines += ["wide,SAC,HalfCheetah-v5,ddsrad,return,1,1,3,60000\n"]
     (tables / "results.csv").write_text(head + "".join(lines))
+    more = tmp_path / "more" / "report" / "tables"
+    more.mkdir(parents=True)
+    (more / "results.csv").write_text(head)
     head = "limits,backbone,task,method,metric,paper_mean,paper_std,paper_steps\n"
     lines = [f"tight,SAC,HalfCheetah-v5,DD-SRad,{row},1500000\n" for row in ("return,4290,682", "utilisation,.6,.1")]
     (tables / "compare.csv").write_text(head + "".join(lines))
     monkeypatch.setattr(make_methods, "CAMPAIGN", tmp_path)
+    monkeypatch.setattr(make_methods, "MORE", tmp_path / "more")
     row = make_methods.Row
     assert make_methods.measured() == {
         "ddsrad": [

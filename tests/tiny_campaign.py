@@ -34,17 +34,20 @@ def cell(values, use=0.5, measures=None, **fields):
     return [(replace(BASE, seed=seed, **fields), value, use, *more) for seed, value in enumerate(values, 1)]
 
 
-def write_campaign(path, runs, waiting=(), joints=JOINTS, violations=0, raw=0.25, sizes=TINY):
-    """A campaign whose ``runs`` are finished and whose ``waiting`` specs are not."""
+def write_campaign(path, runs, waiting=(), joints=JOINTS, violations=0, raw=0.25, sizes=TINY, evaluated=0, name="tiny"):
+    """A campaign whose ``runs`` are finished and whose ``waiting`` specs are not.
+
+    ``violations``: of each run's training; ``evaluated``: of each of its evaluations and final episodes.
+    """
     store = Store(path)
     specs = [spec for spec, *_ in runs]
-    store.begin(Campaign("tiny", "made by hand", (*specs, *waiting)))
+    store.begin(Campaign(name, "made by hand", (*specs, *waiting)))
     for spec, value, use, *measures in runs:
-        write_run(store, spec, value, use, joints, violations, raw, sizes, *measures)
+        write_run(store, spec, value, use, joints, violations, raw, sizes, *measures, evaluated=evaluated)
     return path
 
 
-def write_run(store, spec, value, use, joints=JOINTS, violations=0, raw=0.25, sizes=TINY, measures=None):
+def write_run(store, spec, value, use, joints=JOINTS, violations=0, raw=0.25, sizes=TINY, measures=None, evaluated=0):
     """A finished run that ends at the return ``value`` with the utilisation ``use``: a number, or one a joint."""
     uses = np.broadcast_to(use, len(joints))
     path = store.folder(spec.key).path
@@ -57,14 +60,14 @@ def write_run(store, spec, value, use, joints=JOINTS, violations=0, raw=0.25, si
             "step": round(s * spec.steps),
             "return_mean": s * value + wander(sizes, 0.1),
             "length_mean": 10.0,
-            "violations": 0,
+            "violations": evaluated,
         }
         for s in shares
     ]
     use_rows = [{f"utilisation_{i}": s * u for i, u in enumerate(uses)} for s in shares]
     table(path / "eval.csv", [{**r, "raw_violation_rate": raw, **u} for r, u in zip(rows, use_rows, strict=True)])
     episodes = [
-        {"return": r, "length": 10, "utilisation": uses.mean(), "violations": 0, **(measures or {})}
+        {"return": r, "length": 10, "utilisation": uses.mean(), "violations": evaluated, **(measures or {})}
         for r in (value - 1, value + 1)
     ]
     table(path / "final" / "episodes.csv", episodes)

@@ -1,6 +1,6 @@
 """Names to classes, imported only when asked for; any dotted path "package.module:Attribute" works as a name."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -49,9 +49,14 @@ class Registry(Mapping[str, Any]):
         return f"{self.kind}s: {', '.join(self)}"
 
     def _unknown(self, name: str) -> str:
-        close = get_close_matches(name, self._entries, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        return f"unknown {self.kind} {name!r}.{hint} Known: {', '.join(self)}; or a path 'package.module:Class'"
+        said = f"unknown {self.kind} {name!r}.{did_you_mean(name, self)}"
+        return f"{said} Known: {', '.join(self)}; or a path 'package.module:Class'"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question for the end of a message, with a blank before it; "" if nothing known is like ``name``."""
+    close = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from slewrl.registry import did_you_mean
 from slewrl.runs import RunSpec
 
 FIELDS = tuple(field.name for field in dataclasses.fields(RunSpec))
@@ -104,7 +105,8 @@ def _only(runs: Sequence[RunSpec], field: str, wanted: tuple[str, ...], name: st
     """Runs whose ``field`` is one of ``wanted``; all of them if nothing is."""
     there = list(dict.fromkeys(getattr(spec, field) for spec in runs))
     if missing := [value for value in wanted if value not in there]:
-        raise ValueError(f"campaign {name!r} has no {field} {missing[0]!r}; it has: {', '.join(there)}")
+        has = f"campaign {name!r} has no {field} {missing[0]!r}; it has: {', '.join(there)}."
+        raise ValueError(has + did_you_mean(missing[0], there))
     return [spec for spec in runs if not wanted or getattr(spec, field) in wanted]
 
 
@@ -118,7 +120,8 @@ def load_campaign(name: str) -> Campaign:
     path = Path(name)
     if path.suffix not in (".py", ".yaml", ".yml"):
         if name not in CAMPAIGNS:
-            raise ValueError(f"no campaign {name!r}; there are: {', '.join(CAMPAIGNS)}, or a .yaml or .py file")
+            there = f"no campaign {name!r}; there are: {', '.join(CAMPAIGNS)}, or a .yaml or .py file."
+            raise ValueError(there + did_you_mean(name, CAMPAIGNS))
         return CAMPAIGNS[name]()
     if not path.exists():
         raise FileNotFoundError(f"no file {name!r} with a campaign in it")

@@ -25,6 +25,7 @@ KEPT = ("run.json", "provenance.json", "limits.yaml", "train.csv", "eval.csv", "
 FINAL = "final"
 """Folder of a run's last evaluation; ``slewrl evaluate`` writes elsewhere, so a look at a run changes no result."""
 LOCK = "campaign.lock"
+ELSEWHERE = "choose another folder (slewrl campaign run: --out FOLDER)"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Store:
         """Make this the folder of ``campaign``, or check that it is; runs that are new to it are added."""
         # The description last: another shard may write it in between.
         if self.path.exists() and self._strangers() and not self.description.exists():
-            raise FileExistsError(f"{self.path} is not empty and holds no campaign: choose another folder")
+            raise FileExistsError(f"{self.path} is not empty and holds no campaign: {ELSEWHERE}")
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / LOCK, "a", encoding="utf-8") as lock:  # a hundred shards may begin at once
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -81,10 +82,10 @@ class Store:
 
     def _joined(self, old: Campaign, new: Campaign) -> Campaign:
         if old.name != new.name:
-            raise FileExistsError(f"{self.path} holds campaign {old.name!r}, not {new.name!r}: choose another folder")
+            raise FileExistsError(f"{self.path} holds campaign {old.name!r}, not {new.name!r}: {ELSEWHERE}")
         for key, spec in new.by_key.items():
             if differ := _difference(old.by_key.get(key, spec), spec):
-                raise FileExistsError(f"{self.path} holds another {key} ({differ}): choose another folder")
+                raise FileExistsError(f"{self.path} holds another {key} ({differ}): {ELSEWHERE}")
         return Campaign(new.name, new.about, tuple({**old.by_key, **new.by_key}.values()))
 
     def campaign(self) -> Campaign:

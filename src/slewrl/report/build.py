@@ -25,9 +25,11 @@ def report(
         pdf: whether to write each figure as PDF, too; to embed its letters takes longer than to draw it.
     """
     results = load(store_path)
-    table1 = families.rows(results, store_path)
+    table1 = families.table_of(results, store_path)
     written = write_tables(results, out / "tables", table1)
     say(f"{len(results.runs)} of {results.planned} runs, {len(written)} tables")
+    if table1.command:
+        say(f"Table 1 lacks what a layer decides alone; {table1.command} measures it")
     (out / "figures").mkdir(exist_ok=True)
     drawn = []
     for plate in plates(results):
@@ -41,7 +43,7 @@ def report(
     return written
 
 
-def write_tables(results: Results, folder: Path, table1: Sequence[families.Row] = ()) -> list[Path]:
+def write_tables(results: Results, folder: Path, table1: families.Table1 = families.NO_TABLE1) -> list[Path]:
     """Results, claims, the comparison with the paper and its Table 1, each in the formats that suit it."""
     found = tables(results)
     texts = {
@@ -56,8 +58,8 @@ def write_tables(results: Results, folder: Path, table1: Sequence[families.Row] 
     for name, rows in others.items():
         if rows:
             texts |= {f"{name}.csv": as_csv(rows), f"{name}.md": pipe_table(rows)}
-    if table1:
-        texts |= {"table1.csv": as_csv(families.plain(table1)), "table1.md": families.markdown(table1)}
+    if table1.rows:
+        texts |= {"table1.csv": as_csv(families.plain(table1.rows)), "table1.md": families.markdown(table1)}
     return [_write(folder / name, text.encode()) for name, text in texts.items()]
 
 

@@ -16,13 +16,14 @@ import numpy as np
 from slewrl.report import families, walking
 from slewrl.report.claims import Finding, findings
 from slewrl.report.compare import Comparison, compare
-from slewrl.report.data import Result, Results, Run
+from slewrl.report.data import Broken, Result, Results, Run
 from slewrl.report.figures import DARK, LIGHT
-from slewrl.report.methods import NOTES, ROBOT_METHODS, UNLIMITED, backbone, in_order, label
+from slewrl.report.methods import ROBOT_METHODS, backbone, called, in_order, label, note, notes, prices, promises
 from slewrl.report.multiples import REFERENCE
 from slewrl.report.page import STYLE, badge, figure_card, variables
-from slewrl.report.plates import Plate, best, configurations
+from slewrl.report.plates import Plate, configurations
 from slewrl.report.published import NO_TARGETS
+from slewrl.report.ranking import best, lead, unranked
 from slewrl.report.sensitivity import sweeps
 from slewrl.report.tables import (
     NO_TARGET,
@@ -31,7 +32,6 @@ from slewrl.report.tables import (
     amount,
     columns_of,
     contenders,
-    contends,
     count,
     decimals,
     papers_number,
@@ -54,14 +54,14 @@ MARKS = {
 
 
 def write_page(
-    path: Path, results: Results, drawn: Sequence[tuple[Plate, bytes]], table1: Sequence[families.Row] = ()
+    path: Path, results: Results, drawn: Sequence[tuple[Plate, bytes]], table1: families.Table1 = families.NO_TABLE1
 ) -> None:
     """Write the page; ``drawn``: the figures, each with its SVG. Links to runs are relative to ``path``."""
     path.write_text(render(results, drawn, path.parent, table1), encoding="utf-8")
 
 
 def render(
-    results: Results, drawn: Sequence[tuple[Plate, bytes]], folder: Path, table1: Sequence[families.Row] = ()
+    results: Results, drawn: Sequence[tuple[Plate, bytes]], folder: Path, table1: families.Table1 = families.NO_TABLE1
 ) -> str:
     """The page's HTML, as seen from ``folder``."""
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
@@ -73,7 +73,9 @@ def render(
         style=STYLE,
         badge=_badge(results),
         headline="".join(f"<li>{escape(line)}</li>" for line in headlines(results)),
-        results=_results(results) + _robots(results) + _families(table1),
+        results=_results(results) + _robots(results),
+        families=_families(table1),
+        families_link='<a href="#families">Families of methods</a>' if table1.rows else "",
         figures="\n".join(_plate(plate, svg) for plate, svg in drawn),
         claims=_claims(findings(results)),
         comparison=_comparison(compare(results)),
@@ -89,13 +91,12 @@ def headlines(results: Results) -> list[str]:
     lines = []
     for (task, limits, agent, steps), panel in configurations(results).items():
         first = best(panel)
-        line = f"{task}, {limits} limits, {backbone(agent)}, {count(steps)} steps: {_named(first)}"
+        line = f"{task}, {limits} limits, {backbone(agent)}, {count(steps)} steps: {lead(panel)}{_walked(first)}"
         ours = next((r for r in panel if r.cell.method == REFERENCE and r is not first), None)
-        line += f" of {len(panel)} methods" if len(panel) > 1 else " (the only method so far)"
-        line += _walked(first) + (f"; DD-SRad {plus_minus(ours.score, amount)}{_walked(ours)}" if ours else "")
-        lines.append(line + ".")
+        line += f"; DD-SRad {plus_minus(ours.score, amount)}{_walked(ours)}" if ours else ""
+        lines.append(f"{line}{unranked(panel)}.")
     for which, sweep in sweeps(results).items():
-        whose = "" if which.method == REFERENCE else f", {label(which.method)}"
+        whose = "" if which.method == REFERENCE else f", {label(which.method, which.agent)}"
         for limits, by_lambda in sweep.items():
             value, top = max(by_lambda.items(), key=lambda pair: pair[1].score.mean)
             returned = plus_minus(top.score, amount)
@@ -104,10 +105,6 @@ def headlines(results: Results) -> list[str]:
                 f"λ = {value:g} is best of {len(by_lambda)}, {returned}."
             )
     return lines
-
-
-def _named(result: Result) -> str:
-    return f"{label(result.cell.method)} has the highest mean return, {plus_minus(result.score, amount)}"
 
 
 def _walked(result: Result) -> str:
@@ -133,14 +130,23 @@ def _lead(results: Results) -> str:
 
 
 def _badge(results: Results) -> str:
-    limited = [r for r in results if r.layer != UNLIMITED]
-    broken = sum(r.violations for r in limited)
-    checked = sum(run.actions_checked for r in limited for run in r.runs)
+    """What broke a limit of the methods that promise it, and beside it what a price on violations came to."""
+    limited = [r for r in results if promises(r)]
+    broken, all_of_them = Broken.sum(r.broken for r in limited), len(limited) == len(results)
     words = ["One action is one joint at one control step, in training or evaluation."]
-    if len(limited) < len(results):
-        words.append("Runs without a limit are not counted.")
-    words += [f"{label(r.cell.method)} on {r.cell.task}: {r.violations:,}." for r in limited if r.violations]
-    return badge(broken, checked, " ".join(words))
+    words += [f"{called(r)} on {r.cell.task}: {r.violations:,}." for r in limited if r.violations]
+    words += [_priced(r) for r in results if prices(r)]
+    if not limited:
+        return _caption(" ".join(["No method here promises the limit.", *words]))
+    whose = "" if all_of_them else "of methods whose layer promises the limit "
+    return badge(broken.actions, broken.of, " ".join(words), whose)
+
+
+def _priced(result: Result) -> str:
+    return (
+        f"{called(result)} on {result.cell.task}, a soft constraint that promises nothing and is not counted above: "
+        f"{result.trained.text} in training, {result.evaluated.text} in evaluation."
+    )
 
 
 def _plate(plate: Plate, svg: bytes) -> str:
@@ -164,13 +170,12 @@ def escape(text: str) -> str:
 def _results(results: Results) -> str:
     rows = []
     for r in in_order(list(results)):
-        mark = NOTES.get(r.layer, ("", ""))[0]
         panel = contenders(o for o in results if o.cell._replace(method="") == r.cell._replace(method=""))
         where = f'<small class="narrow">{escape(f"{r.cell.task} {r.cell.limits} {backbone(r.cell.agent)}")}</small>'
         first = len(panel) > 1 and r in panel and r.score.mean == max(o.score.mean for o in panel)
         rows.append(
             _row(
-                f'<th scope="row">{escape(label(r.cell.method) + mark)}{where}</th>',
+                f'<th scope="row">{escape(called(r) + note(r).mark)}{where}</th>',
                 _number(plus_minus(r.score, amount), r.score.mean, "best" if first else ""),
                 _number(percent(r.score.cv), r.score.cv),
                 _number(plus_minus(r.utilisation, share), r.utilisation.mean),
@@ -183,10 +188,9 @@ def _results(results: Results) -> str:
         )
     # A phone shows two columns before one scrolls: the method, and what it came to.
     heads = ("Method", "#Return ↑", "#CV, % ↓", "#Utilisation", "Task", "Limits", "Backbone", "#Seeds", "#Steps")
-    layers = {r.layer for r in results}
-    notes = [f"{mark} {text}" for layer, (mark, text) in NOTES.items() if layer in layers]
     about = "Mean ± standard deviation over seeds; the best return of a method that kept every limit in bold."
-    return _table("Results", heads, rows, "ddsrad tight sac") + _caption(" ".join([about, *notes]))
+    about += " One seed is not ranked among several." if {1} < {len(r.runs) for r in results} else ""
+    return _table("Results", heads, rows, "ddsrad tight sac") + _caption(" ".join([about, *notes(results)]))
 
 
 def _robots(results: Results) -> str:
@@ -198,7 +202,7 @@ def _robots(results: Results) -> str:
     columns = [*(column for part in ROBOTS for column in part[0]), *columns_of(walking.MORE)]
     rows = [
         _row(
-            f'<th scope="row">{escape(label(r.cell.method))}</th>',
+            f'<th scope="row">{escape(called(r))}</th>',
             _text(r.cell.task),
             *(_measured(column, r, found) for column in columns),
             _text("yes" if walking.walks(r) else "no"),
@@ -223,16 +227,16 @@ def _measured(column: Column, result: Result, results: Sequence[Result]) -> str:
     """A number of a robot's, in bold if the best of its task, and the paper's."""
     score, paper = column.score(result), papers_number(result, column)
     panel = [r for r in results if r.cell._replace(method="") == result.cell._replace(method="")]
-    best = contends(result) and score.mean == column.best(panel)
+    best = result in contenders(panel) and score.mean == column.best(panel)
     beside = f"<br><small>{escape(paper)}</small>" if paper else ""
     return _number(plus_minus(score, column.show), score.mean, "best" if best else "", beside)
 
 
-def _families(table1: Sequence[families.Row]) -> str:
-    """The paper's Table 1, where its cells were measured, each a link to the command that did."""
-    if not table1:
+def _families(table1: families.Table1) -> str:
+    """The paper's Table 1, where it was asked for, each cell a link to the command that measured it."""
+    if not table1.rows:
         return ""
-    commands = families.commands(table1)
+    commands = families.commands(table1.rows)
 
     def linked(cell: families.Measured) -> str:
         if not cell.command:
@@ -241,15 +245,16 @@ def _families(table1: Sequence[families.Row]) -> str:
 
     rows = [
         _row(f'<th scope="row">{escape(first.text)}</th>', *map(linked, rest))
-        for first, *rest in (list(row.values()) for row in table1)
+        for first, *rest in (list(row.values()) for row in table1.rows)
     ]
     about = "The paper’s Table 1 with a measurement in each cell, which links to the command that makes it."
+    missing = f" {escape(table1.missing)} <code>{escape(table1.command)}</code>" if table1.command else ""
     listed = "".join(f'<li id="table1-{i}"><code>{escape(c)}</code></li>' for i, c in enumerate(commands, 1))
     return (
-        "<h3>Families of methods</h3>"
-        + f'<div class="many">{_table("Families of methods", list(table1[0]), rows, "PPO")}</div>'
-        + _caption(about)
-        + f"<ol>{listed}</ol>"
+        '<section class="card wide many" id="families"><h2>Families of methods</h2>'
+        + _table("Families of methods", list(table1.rows[0]), rows, "PPO")
+        + f'<p class="caption">{escape(about)}{missing}</p>'
+        + f"<ol>{listed}</ol></section>"
     )
 
 
@@ -289,7 +294,7 @@ def _comparison(found: Sequence[Comparison]) -> str:
         show = {"return_cv": percent, "utilisation": share}.get(c.metric) or decimals(walking.METRICS[c.metric].digits)
         rows.append(
             _row(
-                f'<th scope="row">{escape(label(c.result.cell.method))}</th>',
+                f'<th scope="row">{escape(called(c.result))}</th>',
                 _text(c.result.cell.task),
                 _text(c.result.cell.limits),
                 _text(backbone(c.result.cell.agent)),
@@ -331,7 +336,7 @@ def _run(result: Result, run: Run, folder: Path) -> str:
     home = Path(os.path.relpath(run.path, folder)).as_posix()
     links = " ".join(f'<a href="{escape(f"{home}/{file}")}">{name}</a>' for name, file in FILES.items())
     return _row(
-        f'<th scope="row">{escape(label(result.cell.method))}</th>',
+        f'<th scope="row">{escape(called(result))}</th>',
         _text(result.cell.task),
         _text(result.cell.limits),
         _text(backbone(result.cell.agent)),
@@ -355,8 +360,15 @@ def _provenance(results: Results) -> str:
         facts["All runs set"] = ", ".join(results.shared)
     facts["Seeds"] = ", ".join(map(str, seeds))
     facts["Speed"] = f"{np.median(rates):.0f} training steps per second of CPU time, median" if rates else "not taken"
-    facts["CPU time"] = f"{hours:.1f} hours of training" if rates else "not taken"
+    facts["CPU time"] = f"{_long(hours)} of training" if rates else "not taken"
     return _list(facts)
+
+
+def _long(hours: float) -> str:
+    """A time, in minutes if it is short: a tiny campaign takes more than 0.0 hours."""
+    if hours >= 1:
+        return f"{hours:.1f} hours"
+    return f"{60 * hours:.0f} minutes" if hours > 1 / 60 else "less than a minute"
 
 
 def _list(facts: Mapping[str, str]) -> str:

@@ -145,7 +145,7 @@ CLAIMS = (
         "zero-violations",
         "CVR = 0: no constrained method breaks a limit",
         f"{BENCHMARK}, l. 461; {NOTES}",
-        "no joint action outside its limit, in exact arithmetic",
+        "no joint action outside its limit, in exact arithmetic, of any method whose layer promises the limit",
         m.violations,
         lambda numbers: numbers["broken"] == 0,
     ),

@@ -13,7 +13,7 @@ import numpy as np
 
 from slewrl.report import walking
 from slewrl.report.data import PAPER, Array, Result, Results, Score, options, score
-from slewrl.report.methods import backbone, in_order, label
+from slewrl.report.methods import backbone, called, in_order
 from slewrl.report.published import NO_TARGETS, STEPS, published
 from slewrl.report.tables import count
 from slewrl.stats import stratified_bootstrap
@@ -120,7 +120,7 @@ def rows(comparisons: list[Comparison]) -> list[dict[str, str | float | int]]:
             "limits": c.result.cell.limits,
             "backbone": backbone(c.result.cell.agent),
             "task": c.result.cell.task,
-            "method": label(c.result.cell.method),
+            "method": called(c.result),
             "metric": c.metric,
             "paper_mean": c.paper.mean,
             "paper_std": c.paper.std,

@@ -104,6 +104,24 @@ def word(value: object) -> str:
     return str(value).replace(" ", "")
 
 
+class Broken(NamedTuple):
+    """Joint actions that broke a limit, of all that were compared with theirs in exact arithmetic."""
+
+    actions: int
+    of: int
+
+    @classmethod
+    def sum(cls, counts: "Iterable[Broken]") -> "Broken":
+        """Of several runs."""
+        counts = list(counts)
+        return cls(sum(one.actions for one in counts), sum(one.of for one in counts))
+
+    @property
+    def text(self) -> str:
+        """As a cell has it."""
+        return f"{self.actions:,} of {self.of:,}"
+
+
 @dataclass(frozen=True)
 class Run:
     """One finished run."""
@@ -161,17 +179,27 @@ class Run:
         """Utilisation in the final evaluation, its episodes weighted by their lengths."""
         return float(np.average(self.episodes["utilisation"], weights=self.episodes["length"]))
 
+    @cached_property
+    def trained(self) -> Broken:
+        """Of the training, warm-up and exploration included."""
+        return Broken(int(self._trained("violations")), round(self._trained("step")) * len(self.joints))
+
+    @cached_property
+    def evaluated(self) -> Broken:
+        """Of every evaluation, the final one included: without exploration, so mostly fewer than in training."""
+        steps = self.evaluations["length_mean"].sum() * self.spec.evaluate_episodes + self.episodes["length"].sum()
+        found = self.evaluations["violations"].sum() + self.episodes["violations"].sum()
+        return Broken(int(found), round(steps) * len(self.joints))
+
     @property
     def actions_checked(self) -> int:
         """Joint actions compared with their limits in exact arithmetic: in training and in every evaluation."""
-        evaluated = self.evaluations["length_mean"].sum() * self.spec.evaluate_episodes + self.episodes["length"].sum()
-        return round(self._trained("step") + evaluated) * len(self.joints)
+        return self.trained.of + self.evaluated.of
 
-    @cached_property
+    @property
     def violations(self) -> int:
         """How many of them broke a limit."""
-        found = self.evaluations["violations"].sum() + self.episodes["violations"].sum()
-        return int(self._trained("violations") + found)
+        return self.trained.actions + self.evaluated.actions
 
     def _trained(self, name: str) -> float:
         """What the last row of train.csv says."""
@@ -273,9 +301,24 @@ class Result:
         return score(self.utilisations)
 
     @cached_property
+    def trained(self) -> Broken:
+        """Of the training, over all runs."""
+        return Broken.sum(run.trained for run in self.runs)
+
+    @cached_property
+    def evaluated(self) -> Broken:
+        """Of the evaluations, over all runs."""
+        return Broken.sum(run.evaluated for run in self.runs)
+
+    @cached_property
+    def broken(self) -> Broken:
+        """Of both."""
+        return Broken.sum((self.trained, self.evaluated))
+
+    @property
     def violations(self) -> int:
         """Joint actions that broke a limit, over all runs."""
-        return sum(run.violations for run in self.runs)
+        return self.broken.actions
 
     def curve(self) -> tuple[Array, Array]:
         """Steps (n,) and mean return at each evaluation by seed, (seeds, n); as far as all seeds have got."""

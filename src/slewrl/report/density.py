@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slewrl.report.data import Array, Result
 from slewrl.report.figures import WIDTH, Ground, sheet
-from slewrl.report.methods import in_order, label
+from slewrl.report.methods import called, in_order
 from slewrl.report.multiples import axes_are
 from slewrl.report.panel import SMALL, Box, Panel, dashes
 from slewrl.report.pixels import Pixels
@@ -36,7 +36,7 @@ def densities(results: Sequence[Result], ground: Ground) -> Figure:
     All panels are one image, with holes between them.
     """
     ordered, joints = in_order(list(results)), side_by_side(results[0].joints)
-    names = [label(result.cell.method) for result in ordered]
+    names = [called(result) for result in ordered]
     values = mosaic([strips(ordered, joint) for joint in joints])
     tall = STRIP * len(values)
     figure = sheet(TOP + BOTTOM + tall)

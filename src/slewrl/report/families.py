@@ -2,10 +2,12 @@
 
 What a layer decides alone is in the campaign's cells.json, which `benchmarks/table1.py --out CAMPAIGN` writes, and so
 are returns of other campaigns at a larger budget; the rest is read from the campaign's own runs, at the same steps for
-all. Every cell knows the command that measures it.
+all. Every cell knows the command that measures it. The campaign table1 has its table without cells.json, too: with the
+command that fills it in.
 """
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,14 +15,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slewrl.agents import AGENTS
+from slewrl.campaign.paper import CAMPAIGNS
 from slewrl.errors import UserFacingError
 from slewrl.report.data import Result, Results
-from slewrl.report.methods import backbone, in_order, label
+from slewrl.report.methods import backbone, in_order, label, prices
 from slewrl.report.tables import amount, pipe_table
+from slewrl.runs import RunSpec
 from slewrl.stats import stratified_bootstrap
 
 CELLS = "cells.json"
+CAMPAIGN = "table1"
+"""The campaign that is run for this table."""
 NOT_MEASURED = "not measured"
+NOTHING = "–"
 
 
 class Measured(NamedTuple):
@@ -32,6 +39,22 @@ class Measured(NamedTuple):
 
 
 Row = dict[str, Measured]
+
+
+class Table1(NamedTuple):
+    """The table; without rows there is none."""
+
+    rows: Sequence[Row] = ()
+    command: str = ""
+    """What measures the layers that were not yet; "" if all were."""
+
+    @property
+    def missing(self) -> str:
+        """What comes before that command."""
+        return f"{NOTHING} under what a layer decides alone: not measured yet. What measures it, in a clone of slewrl:"
+
+
+NO_TABLE1 = Table1()
 
 
 class Return(NamedTuple):
@@ -58,17 +81,40 @@ def returned(result: Result) -> Return:
     return Return(float(scores.mean()), float(low), float(high), len(scores), result.cell.steps)
 
 
-def rows(results: Results, folder: Path) -> list[Row]:
-    """A row for each backbone and layer of the campaign, then the families that were not built; none without cells."""
+def table_of(results: Results, folder: Path) -> Table1:
+    """That of the campaign table1, and of any other whose layers were measured."""
     cells = read_cells(folder / CELLS)
-    if not cells:
-        return []
-    ran = f"slewrl campaign run {results.name}"
-    found = [family(result, cells.get(result.layer, {}), ran) for result in in_order(list(results))]
+    if not cells and results.name != CAMPAIGN:
+        return NO_TABLE1
+    whole = all(result.layer in cells for result in results)
+    fills = "" if whole else f"python -W ignore benchmarks/table1.py --out {shlex.quote(str(folder))}"
+    return Table1(rows(results, cells), fills)
+
+
+def rows(results: Results, cells: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """A row for each backbone and layer of the campaign, then the families that were not built."""
+    found = [family(result, cells.get(result.layer, {}), ran(results, result)) for result in in_order(list(results))]
     heads = list(dict.fromkeys(head for row in found for head in row))
     absent = [name for name, cell in cells.items() if cell.get("violations") is None]
-    found = [{head: row.get(head, Measured("–")) for head in heads} for row in found]
+    found = [{head: row.get(head, Measured(NOTHING)) for head in heads} for row in found]
     return found + [{**dict.fromkeys(heads, Measured(NOT_MEASURED)), "method": Measured(name)} for name in absent]
+
+
+def ran(results: Results, result: Result) -> str:
+    """What made the runs of a row: the campaign as it ships, or what there is of it at another budget."""
+    ours, spec = CAMPAIGNS.get(results.name), result.runs[0].spec
+    planned = ours().by_key.get(spec.key, spec) if ours else spec
+    return f"slewrl campaign run {results.name}" if planned == spec else command(results.name, spec)
+
+
+def command(campaign: str, spec: RunSpec) -> str:
+    """What makes the runs of one cell; at another budget than the campaign's it names a folder of their own."""
+    words = f"slewrl campaign run {campaign} --agents {spec.agent} --layers {spec.layer}"
+    if spec in CAMPAIGNS[campaign]().runs:
+        return words
+    # On-policy agents have no warm-up, but its length is in their run.json all the same.
+    changed = f"--steps {spec.steps} --learning-starts {spec.learning_starts}"
+    return f"{words} {changed} --out runs/{campaign}-{spec.steps // 1000}k"
 
 
 def read_cells(path: Path) -> dict[str, Mapping[str, Any]]:
@@ -83,11 +129,12 @@ def read_cells(path: Path) -> dict[str, Mapping[str, Any]]:
 
 def family(result: Result, cell: Mapping[str, Any], ran: str) -> Row:
     """One row; ``ran``: the command that made the campaign's runs."""
-    checked, score = sum(run.actions_checked for run in result.runs), returned(result)
+    score, name = returned(result), label(result.layer, result.cell.agent)
     row = {
-        "method": Measured(f"{label(result.layer)}, {backbone(result.cell.agent)}"),
+        "method": Measured(name if prices(result) else f"{name}, {backbone(result.cell.agent)}"),
         **alone(cell),
-        "joint actions outside F_t, in the runs": Measured(f"{result.violations:,} of {checked:,}", ran),
+        "joint actions outside F_t, training": Measured(result.trained.text, ran),
+        "joint actions outside F_t, evaluation": Measured(result.evaluated.text, ran),
         "off-policy": Measured("no" if getattr(AGENTS[result.cell.agent], "on_policy", False) else "yes", ran),
         f"return at {score.steps:,} steps": Measured(score.text, ran),
     }
@@ -103,7 +150,7 @@ def alone(cell: Mapping[str, Any]) -> Row:
         "actions outside F_t, adversarial latents": _pair(cell, " of ", 0, "violations", "draws"),
         "widest / narrowest joint at full latents": _pair(cell, " / ", 2, "widest_full", "narrowest_full"),
         "share of F_t reached": _number(cell, "coverage", 2),
-        "set moves": {True: "yes", False: "no"}.get(cell.get("moving_set", ""), "–"),
+        "set moves": {True: "yes", False: "no"}.get(cell.get("moving_set", ""), NOTHING),
         "solver calls an action": _number(cell, "solver_calls", 0),
         "draws an action": _number(cell, "draws_per_action", 1),
         "µs an action, alone": _number(cell, "us_1", 0),
@@ -114,11 +161,12 @@ def alone(cell: Mapping[str, Any]) -> Row:
 
 def _number(cell: Mapping[str, Any], name: str, digits: int) -> str:
     value = cell.get(name)
-    return "–" if value is None else f"{value:,.{digits}f}"
+    return NOTHING if value is None else f"{value:,.{digits}f}"
 
 
 def _pair(cell: Mapping[str, Any], between: str, digits: int, *names: str) -> str:
-    return between.join(_number(cell, name, digits) for name in names)
+    texts = [_number(cell, name, digits) for name in names]
+    return NOTHING if NOTHING in texts else between.join(texts)
 
 
 def commands(found: Sequence[Row]) -> list[str]:
@@ -126,15 +174,17 @@ def commands(found: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(cell.command for row in found for cell in row.values() if cell.command))
 
 
-def markdown(found: Sequence[Row]) -> str:
+def markdown(table1: Table1) -> str:
     """A table whose cells link to the commands that measure them, and those commands."""
+    found = table1.rows
     numbers = {command: i for i, command in enumerate(commands(found), 1)}
 
     def linked(cell: Measured) -> str:
         return f"[{cell.text}](#table1-{numbers[cell.command]})" if cell.command else cell.text
 
-    table = pipe_table([{head: linked(cell) for head, cell in row.items()} for row in found])
-    return table + "\n" + "".join(f'{i}. <a id="table1-{i}"></a>`{command}`\n' for command, i in numbers.items())
+    table = pipe_table([{head: linked(cell) for head, cell in row.items()} for row in found]) + "\n"
+    table += f"{table1.missing} `{table1.command}`\n\n" if table1.command else ""
+    return table + "".join(f'{i}. <a id="table1-{i}"></a>`{command}`\n' for command, i in numbers.items())
 
 
 def plain(found: Sequence[Row]) -> list[dict[str, str | float | int]]:

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from slewrl.report.curves import ticks
 from slewrl.report.data import Array, Result
 from slewrl.report.figures import Ground, legible, sheet
-from slewrl.report.methods import UNLIMITED, in_order, label
+from slewrl.report.methods import called, in_order, promises
 from slewrl.report.multiples import axes_are, dashed, places, reference, title
 from slewrl.report.panel import Panel, around, boxes, dashes
 from slewrl.report.words import width_of
@@ -32,7 +32,7 @@ def normalised(results: Sequence[Result]) -> Scores:
     scores: Scores = {}
     for task in dict.fromkeys((r.cell.task, r.cell.steps) for r in results):
         there = [r for r in in_order(list(results)) if (r.cell.task, r.cell.steps) == task]
-        runs = np.concatenate([r.returns for r in there if r.layer != UNLIMITED] or [r.returns for r in there])
+        runs = np.concatenate([r.returns for r in there if promises(r)] or [r.returns for r in there])
         low, span = runs.min(), np.ptp(runs) or 1.0
         for r in there:
             scores.setdefault(r.cell.method, []).append((r.returns - low) / span)
@@ -48,16 +48,16 @@ def interval(scores: list[Array]) -> tuple[float, float, float]:
 def interquartile_means(results: Sequence[Result], ground: Ground) -> Figure:
     """Results of one backbone under one set of limits: a dot and its interval for each method."""
     scores = normalised(results)
-    layers = {r.cell.method: r.layer for r in results}
+    layers, names = ({r.cell.method: of(r) for r in results} for of in (lambda r: r.layer, called))
     found = {method: interval(values) for method, values in scores.items()}
     size = 8.5
-    left = 0.15 + max(width_of(label(method), size) for method in scores)
+    left = 0.15 + max(width_of(name, size) for name in names.values())
     figure = sheet(0.8 + 0.24 * len(scores))
     xlim = around(np.array(list(found.values())))
     panel = Panel(figure, boxes(figure, 1, 1, left, above=0.05, below=0.6)[0], xlim, (len(scores) - 0.5, -0.5))
     for i, (method, (value, low, high)) in enumerate(found.items()):
         colour = legible(layers[method], ground)
-        panel.words(xlim[0], i, label(method), -0.06, ha="right", va="center", fontsize=size, color=ground.text)
+        panel.words(xlim[0], i, names[method], -0.06, ha="right", va="center", fontsize=size, color=ground.text)
         panel.line([low, high], [i, i], color=colour, linewidth=2.2, solid_capstyle="round")
         panel.line([value], [i], marker="o", color=colour, markersize=6, markeredgecolor=ground.card, zorder=3)
     at = ticks(xlim, MaxNLocator(6))

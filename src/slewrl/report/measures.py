@@ -9,8 +9,8 @@ import numpy as np
 
 from slewrl.campaign.paper import LAMBDAS, METHODS, ROBOT_UPDATES, TASKS
 from slewrl.report import walking
-from slewrl.report.data import Result, Results, options
-from slewrl.report.methods import UNLIMITED, backbone
+from slewrl.report.data import Broken, Result, Results, options
+from slewrl.report.methods import backbone, called, prices, promises
 from slewrl.report.published import published
 from slewrl.report.sensitivity import sweeps
 
@@ -219,12 +219,13 @@ def lost_under_tight(*tasks: str) -> Measure:
 
 
 def violations(results: Results) -> Measured | None:
-    """Joint actions outside their limits, of every method that has any."""
-    limited = [r for r in results if r.layer != UNLIMITED]
-    broken = sum(r.violations for r in limited)
-    checked = sum(run.actions_checked for r in limited for run in r.runs)
+    """Joint actions outside their limits, of every method that promises them; what a price did is told beside."""
+    limited = [r for r in results if promises(r)]
+    broken = Broken.sum(r.broken for r in limited)
+    soft = {called(r): f"a price on violations, no limit: {r.broken.text} broke one" for r in results if prices(r)}
     # Actions are counted, not sampled: one seed that breaks a limit, or keeps it a million times, is evidence.
-    return Measured({"broken": broken, "checked": checked}, budgets(limited)) if limited else None
+    numbers = {"broken": broken.actions, "checked": broken.of}
+    return Measured(numbers, budgets(limited), soft) if limited else None
 
 
 def use_against_paper(results: Results) -> Measured | None:

@@ -1,6 +1,7 @@
 """What to call each method, and in which order to show them: the paper's six first, then ours."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from slewrl.campaign.paper import METHODS, RIVALS
 from slewrl.report.data import Result
@@ -36,25 +37,68 @@ BACKBONES = {"sac": "SAC", "td3": "TD3", "fastsac": "FastSAC", "ppo": "PPO", "pp
 ROBOT_METHODS = ("boxpre", "post", "srad_qp", "srad_ball", "dtanh", "ddsrad")
 """In the order of the paper's table of the robots, which is not that of its others."""
 UNLIMITED = "none"
-"""The one layer without a rate limit: what the limits cost, no contender."""
+"""The one layer that promises no limit."""
+PRICED = "ppo_lag"
+"""The agent that pays for each violation instead: with the layer above, which it needs, a soft constraint."""
+
+
+class Note(NamedTuple):
+    """A footnote; empty if there is none."""
+
+    mark: str = ""
+    text: str = ""
+
+
 NOTES = {
-    "post": (
+    "post": Note(
         "†",
         "The critic does not see the projection; the paper says that dwelling on the boundary inflates utilisation.",
     ),
-    UNLIMITED: ("‡", "No rate limit at all: what the task allows without one, no contender and never in bold."),
+    UNLIMITED: Note("‡", "No rate limit at all: what the task allows without one, no contender and never in bold."),
+    PRICED: Note("¶", "A price on violations instead of a limit: a soft constraint, in bold only if it broke none."),
 }
-"""Layer -> its mark in a table, and the footnote."""
+"""Layer, or the agent that prices -> its mark in a table, and the footnote."""
 
 
-def label(method: str) -> str:
-    """A method's name: its layer's, and in brackets what was changed in it."""
+def kind(layer: str, agent: str) -> str:
+    """What a method is known by: its layer, but a Lagrangian, which has none, by its agent."""
+    return PRICED if (layer, agent) == (UNLIMITED, PRICED) else layer
+
+
+def note(result: Result) -> Note:
+    """A method's footnote."""
+    return NOTES.get(kind(result.layer, result.cell.agent), Note())
+
+
+def notes(results: Iterable[Result]) -> list[str]:
+    """Those that a table of ``results`` needs."""
+    needed = {note(result) for result in results}
+    return [f"{one.mark} {one.text}" for one in NOTES.values() if one in needed]
+
+
+def promises(result: Result) -> bool:
+    """Whether a method promises the limit, so that one violation is one too many."""
+    return result.layer != UNLIMITED
+
+
+def prices(result: Result) -> bool:
+    """Whether it pays for violations instead."""
+    return kind(result.layer, result.cell.agent) == PRICED
+
+
+def label(method: str, agent: str = "") -> str:
+    """A method's name: its layer's, or a Lagrangian's own, and in brackets what was changed in it."""
     layer, _, changes = method.partition(" ")
-    name = LABELS.get(layer, layer.rpartition(":")[2])
+    name = BACKBONES[PRICED] if kind(layer, agent) == PRICED else LABELS.get(layer, layer.rpartition(":")[2])
     if changes in WORDS:
         return f"{name} ({WORDS[changes]})"
     words = [WORDS.get(change, change.replace("penalty_weight=", "λ = ")) for change in changes.split()]
     return f"{name} ({', '.join(words)})" if words else name
+
+
+def called(result: Result) -> str:
+    """What a table calls a result's method."""
+    return label(result.cell.method, result.cell.agent)
 
 
 def backbone(agent: str) -> str:

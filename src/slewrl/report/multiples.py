@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from slewrl.report.data import Result
 from slewrl.report.figures import Ground, legible, sheet
-from slewrl.report.methods import in_order, label
+from slewrl.report.methods import called, in_order
 from slewrl.report.panel import Box, Panel, boxes
 
 COLUMNS = 3
@@ -48,7 +48,7 @@ def title(panel: Panel, result: Result, ground: Ground) -> None:
 
 def title_of(result: Result) -> str:
     """The method's name, on two lines if it would be too wide."""
-    words = label(result.cell.method)
+    words = called(result)
     return words.replace(" (", "\n(") if len(words) > 16 else words
 
 

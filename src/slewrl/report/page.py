@@ -100,11 +100,14 @@ def _badge(runs: Sequence[RunResult]) -> str:
     return badge(broken, checked, f"One action is one joint at one control step, in training or evaluation: {each}.")
 
 
-def badge(broken: int, checked: int, words: str) -> str:
-    """How many joint actions broke a limit, of how many, as a page's first words: green, or red."""
+def badge(broken: int, checked: int, words: str, whose: str = "") -> str:
+    """How many joint actions broke a limit, of how many, as a page's first words: green, or red.
+
+    ``whose``: of which methods, with a blank after it.
+    """
     return (
         f'<div class="badge {"bad" if broken else "good"}"><strong><span aria-hidden="true">{"✗" if broken else "✓"}'
-        f"</span> {broken:,} of {checked:,} actions broke a limit, checked in exact arithmetic</strong>"
+        f"</span> {broken:,} of {checked:,} actions {whose}broke a limit, checked in exact arithmetic</strong>"
         f"<p>{escape(words)}</p></div>"
     )
 

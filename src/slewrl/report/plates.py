@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from slewrl.report import curves, density, intervals, radar, scatter, sensitivity
 from slewrl.report.data import Result, Results
 from slewrl.report.figures import Ground, as_two_faced_svg, saved
-from slewrl.report.methods import backbone, in_order, label
+from slewrl.report.methods import backbone, called, in_order, label
 from slewrl.report.multiples import REFERENCE
-from slewrl.report.tables import amount, contenders, count, plus_minus, share
+from slewrl.report.ranking import best, lead, seeds, unranked
+from slewrl.report.tables import amount, count, share
 from slewrl.robots.groups import robot_of
 
 REMARKS = {
@@ -73,32 +74,27 @@ def configurations(results: Results) -> dict[tuple[str, str, str, int], list[Res
     return found
 
 
-def best(panel: Sequence[Result]) -> Result:
-    """The highest mean return of a method that kept every limit; of any, if none did."""
-    return max(contenders(panel) or panel, key=lambda r: r.score.mean)
-
-
 def _only_budget(results: Results, task: str, limits: str, agent: str) -> bool:
     return len({r.cell.steps for r in results.where(task=task, limits=limits, agent=agent)}) == 1
 
 
 def _of_configuration(panel: list[Result], where: str, name: str) -> Iterator[Plate]:
-    first, seeds = best(panel), max(len(r.runs) for r in panel)
+    first, several = best(panel), len(panel) > 1
+    overlap = " Bands that overlap are no difference yet." if several else ""
     yield Plate(
         f"learning-{name}",
         f"Learning: {where}",
-        f"Return of the evaluations during training, mean and one standard deviation over {seeds} seeds, "
-        f"{count(first.cell.steps)} steps. Highest in the final evaluation: {label(first.cell.method)}, "
-        f"{plus_minus(first.score, amount)}. Bands that overlap are no difference yet.",
+        f"Return of the evaluations during training, {seeds(panel)}, {count(first.cell.steps)} steps. "
+        f"In the final evaluation: {lead(panel)}{unranked(panel)}.{overlap}",
         partial(curves.learning, panel),
     )
     most, least = (pick(in_order(panel), key=lambda r: r.utilisation.mean) for pick in (max, min))
+    uses = f"Most over all joints: {_use(most)}; least: {_use(least)}" if several else f"Over all joints: {_use(most)}"
     yield Plate(
         f"radar-{name}",
         f"How much of its limit each joint uses: {where}",
         "Mean |increment| / limit by joint at the last evaluation. The rim is as fast as allowed at every step. "
-        f"Most over all joints: {_use(most)}; least: {_use(least)}. More is not better: "
-        "it is a command that changes more.",
+        f"{uses}. More is not better: it is a command that changes more.",
         partial(radar.radars, panel),
     )
     if len(first.joints) > 1:
@@ -116,8 +112,8 @@ def _of_configuration(panel: list[Result], where: str, name: str) -> Iterator[Pl
         f"density-{name}",
         f"How the increments spread: {where}",
         "Every step of the final evaluations, a strip a method. Light at the ends: a command pressed against its "
-        "limit; light in the middle: a command held. Most often within 4 % of a limit: "
-        f"{label(edge.cell.method)}, {at_the_edge(edge):.0%} of joint steps.",
+        f"limit; light in the middle: a command held. {'Most often within' if several else 'Within'} 4 % of a limit: "
+        f"{called(edge)}, {at_the_edge(edge):.0%} of joint steps.",
         partial(density.densities, panel),
     )
 
@@ -136,7 +132,8 @@ def _of_backbone(panel: list[Result], limits: str, agent: str) -> Iterator[Plate
     if len({r.cell.method for r in panel}) < 2:
         return
     tasks = len({r.cell.task for r in panel})
-    rest = f" Left out, for they were not run on every task: {', '.join(map(label, left_out))}." if left_out else ""
+    names = ", ".join(label(method, agent) for method in left_out)
+    rest = f" Left out, for they were not run on every task: {names}." if names else ""
     where, over = f"{backbone(agent)}, {limits} limits", "one task" if tasks == 1 else f"{tasks} tasks"
     yield Plate(
         f"iqm-{limits}-{agent}",
@@ -201,7 +198,7 @@ def _sweeps(results: Results) -> Iterator[Plate]:
     for which, sweep in found.items():
         where, name = f"{which.task}, {backbone(which.agent)}", f"{which.task}-{which.agent}"
         if which.method != REFERENCE:
-            where, name = f"{where}, {label(which.method)}", f"{name}-{which.method.replace(' ', '-')}"
+            where, name = f"{where}, {label(which.method, which.agent)}", f"{name}-{which.method.replace(' ', '-')}"
         if len({other.steps for other in found if other[:3] == which[:3]}) > 1:
             where, name = f"{where}, {count(which.steps)} steps", f"{name}-{which.steps}"
         yield Plate(
@@ -228,4 +225,4 @@ def _by_lambda(sweep: Mapping[str, sensitivity.ByLambda], show: Callable[[Result
 
 
 def _use(result: Result) -> str:
-    return f"{label(result.cell.method)} {share(result.utilisation.mean)}"
+    return f"{called(result)} {share(result.utilisation.mean)}"

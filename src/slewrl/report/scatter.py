@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slewrl.report.data import Array, Result
 from slewrl.report.figures import DARK, LIGHT, WIDTH, Ground, legible, sheet
-from slewrl.report.methods import in_order, label
+from slewrl.report.methods import called, in_order
 from slewrl.report.multiples import axes_are
 from slewrl.report.panel import Box, Panel
 from slewrl.report.pixels import Pixels
@@ -69,7 +69,7 @@ def increments(results: Sequence[Result], ground: Ground) -> Figure:
     for i, result in enumerate(ordered):
         x, y = i % across * len(pairs) * PITCH, -(i // across) * (PITCH + HEAD)
         words: dict[str, Any] = {"color": legible(result.layer, ground, 4.5), "fontsize": 8, "weight": "bold"}
-        panel.words(x - 1, y + EDGE, label(result.cell.method), va="bottom", **words)
+        panel.words(x - 1, y + EDGE, called(result), va="bottom", **words)
         found = sample(result)
         for j, (one, other) in enumerate(pairs):
             panel.line(x + j * PITCH + SQUARE[0], y + SQUARE[1], color=ground.text, linewidth=0.9)

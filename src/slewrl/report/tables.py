@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from slewrl.report import walking
 from slewrl.report.data import Result, Results, Score
-from slewrl.report.methods import NOTES, ROBOT_METHODS, UNLIMITED, backbone, in_order, label
+from slewrl.report.methods import NOTES, ROBOT_METHODS, Note, backbone, in_order, kind, label, notes, prices, promises
 from slewrl.report.published import ENVIRONMENTS, NO_TARGETS, STEPS, published
 
 Task = tuple[str, int]
@@ -97,14 +97,12 @@ class Table:
 
     def notes(self) -> list[str]:
         """The footnotes it needs."""
-        layers = {r.layer for r in self.results}
-        notes = [f"{mark} {text}" for layer, (mark, text) in NOTES.items() if layer in layers]
-        return notes + (robot_notes(self) if self.walks else [])
+        return notes(self.results) + (robot_notes(self) if self.walks else [])
 
 
 def contends(result: Result) -> bool:
     """Whether a method may be the best: one without a limit may not, and one that broke its limits neither."""
-    return result.layer != UNLIMITED and result.violations == 0
+    return (promises(result) or prices(result)) and result.violations == 0
 
 
 def contenders(panel: Iterable[Result]) -> list[Result]:
@@ -207,7 +205,7 @@ def entries(table: Table, method: str, task: Task, bold: str) -> list[str]:
     there, said = table.of(task), []
     for column in table.columns:
         value = plus_minus(column.score(result), column.show)
-        best = contends(result) and column.score(result).mean == column.best(there)
+        best = result in contenders(there) and column.score(result).mean == column.best(there)
         said.append(bold.format(value) if best else value)
     if len(result.runs) != table.seeds:
         said[0] += f" (n = {len(result.runs)})"
@@ -230,8 +228,8 @@ def papers(table: Table, method: str) -> list[str]:
 
 def name(table: Table, method: str) -> str:
     """A method with its footnote mark."""
-    layer = method.partition(" ")[0]
-    return label(method) + NOTES.get(layer, ("", ""))[0]
+    known_by = kind(method.partition(" ")[0], table.agent)
+    return label(method, table.agent) + NOTES.get(known_by, Note()).mark
 
 
 def legend(table: Table) -> str:
@@ -244,7 +242,13 @@ def legend(table: Table) -> str:
         words.append(f"all runs set {', '.join(table.shared)}")
     if best:
         words.append(f"best {'return' if len(best) == 1 else 'value'} of a method that kept every limit in bold")
+        words += ["one seed is not ranked"] if any(_outnumbered(table.of(task)) for task in table.tasks) else []
     return "; ".join(words)
+
+
+def _outnumbered(panel: Sequence[Result]) -> bool:
+    """Whether a method kept every limit and is no contender all the same, for others have more seeds."""
+    return len({len(r.runs) for r in panel}) > 1 and len(contenders(panel)) < sum(map(contends, panel))
 
 
 def robot_notes(table: Table) -> list[str]:
@@ -345,7 +349,7 @@ def _row(cells: Iterable[str]) -> str:
 def _tex(text: str) -> str:
     """Text for LaTeX's own fonts: what they lack goes through math."""
     marks = {"±": r"$\pm$", "−": "$-$", "–": "--", "†": r"$^\dagger$", "‡": r"$^\ddagger$", "λ": r"$\lambda$"}
-    marks |= {"↑": r"$\uparrow$", "↓": r"$\downarrow$", "§": r"$^\S$", "’": "'", "|": "$|$"}
+    marks |= {"↑": r"$\uparrow$", "↓": r"$\downarrow$", "§": r"$^\S$", "¶": r"$^\P$", "’": "'", "|": "$|$"}
     for found, written in {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", **marks}.items():
         text = text.replace(found, written)
     return re.sub(r"(?<=\d) (?=\d{3}\b)", r"\\,", text)  # thousands stay together
