@@ -5,10 +5,10 @@ in robots/ (docs/deviations.md says how the paper's contradictions were resolved
 """
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import partial
 
 from slewrl.limits import RateLimits
+from slewrl.registry import did_you_mean
 
 ANT = [f"{part}_{leg}" for leg in (4, 1, 2, 3) for part in ("hip", "ankle")]
 HUMANOID = [
@@ -27,10 +27,8 @@ HOPPER = ["thigh", "leg", "foot"]
 def preset(task: str, name: str) -> RateLimits:
     """See ``RateLimits.preset``."""
     if task not in PRESETS:
-        close = get_close_matches(task, PRESETS, n=1, cutoff=0.75)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise KeyError(
-            f"no presets for {task!r}.{hint} Known: {', '.join(PRESETS)}. "
+            f"no presets for {task!r}.{did_you_mean(task, PRESETS, 0.75)} Known: {', '.join(PRESETS)}. "
             "For any other task pass --limits FILE.yaml (slewrl limits writes one)"
         )
     if name not in PRESETS[task]:

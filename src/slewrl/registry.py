@@ -53,9 +53,9 @@ class Registry(Mapping[str, Any]):
         return f"{said} Known: {', '.join(self)}; or a path 'package.module:Class'"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """A question for the end of a message, with a blank before it; "" if nothing known is like ``name``."""
-    close = get_close_matches(name, list(known), n=1)
+    close = get_close_matches(name, list(known), n=1, cutoff=likeness)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

@@ -4,7 +4,6 @@ import dataclasses
 import signal
 import threading
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
 from slewrl.logs import Logs, Report
 from slewrl.metrics import rate_use
+from slewrl.registry import did_you_mean
 from slewrl.replay import Batch, Replay
 from slewrl.runs import RunFolder, RunSpec, difference
 
@@ -389,10 +389,9 @@ def check_options(owner: str, kind: Any, options: dict[str, Any]) -> None:
         raise ValueError(f"{owner} is {kind!r}, expected a class that subclasses ActionLayer")
     known = [field.name for field in dataclasses.fields(kind) if field.init and field.name != "density"]
     if unknown := set(options) - set(known):
-        close = get_close_matches(min(unknown), known, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        hint = did_you_mean(min(unknown), known)
         raise ValueError(
-            f"--set {owner}.{min(unknown)}: the {owner} has no such option; it has: {', '.join(known)}{hint}"
+            f"--set {owner}.{min(unknown)}: the {owner} has no such option; it has: {', '.join(known)}.{hint}"
         )
 
 
