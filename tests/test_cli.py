@@ -250,7 +250,7 @@ def test_values_as_people_write_them():
     ("changes", "message"),
     [
         ({"steps": 200}, "steps is 200, but the first 10000 only fill the replay"),
-        ({"agent": "td3", "density": "action"}, "density is 'action', but td3 has no entropy"),
+        ({"agent": "td3", "density": "action"}, "density is 'action', but td3 measures no entropy"),
         ({"task": "no_such_module:Arm-v0"}, "No module named 'no_such_module'.*on PYTHONPATH"),
         ({"limits": "nowhere.yaml"}, "there is no file 'nowhere.yaml'"),
         ({"layer_options": {"weight": 1}}, "--set layer.weight: the layer has no such option; it has: penalty_weight"),
