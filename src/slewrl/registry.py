@@ -1,5 +1,6 @@
 """Names to classes, imported only when asked for; any dotted path "package.module:Attribute" works as a name."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib import import_module
@@ -51,6 +52,11 @@ class Registry(Mapping[str, Any]):
     def _unknown(self, name: str) -> str:
         said = f"unknown {self.kind} {name!r}.{did_you_mean(name, self)}"
         return f"{said} Known: {', '.join(self)}; or a path 'package.module:Class'"
+
+
+def option_names(kind: Any) -> list[str]:
+    """What a user may set of a dataclass; a layer's density has an argument of its own."""
+    return [field.name for field in dataclasses.fields(kind) if field.init and field.name != "density"]
 
 
 def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:

@@ -34,7 +34,7 @@ from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
 from slewrl.logs import Logs, Report
 from slewrl.metrics import rate_use
-from slewrl.registry import did_you_mean
+from slewrl.registry import did_you_mean, option_names
 from slewrl.replay import Batch, Replay
 from slewrl.runs import RunFolder, RunSpec, difference
 
@@ -387,7 +387,7 @@ def check_options(owner: str, kind: Any, options: dict[str, Any]) -> None:
     """Refuse options that ``kind``, a dataclass, does not have."""
     if not dataclasses.is_dataclass(kind):
         raise ValueError(f"{owner} is {kind!r}, expected a class that subclasses ActionLayer")
-    known = [field.name for field in dataclasses.fields(kind) if field.init and field.name != "density"]
+    known = option_names(kind)
     if unknown := set(options) - set(known):
         hint = did_you_mean(min(unknown), known)
         raise ValueError(

@@ -5,7 +5,7 @@ from typing import Any
 
 from slewrl.layers.base import Action, ActionLayer, Density
 from slewrl.limits import RateLimits
-from slewrl.registry import Registry
+from slewrl.registry import Registry, option_names
 
 LAYERS = Registry(
     "layer",
@@ -45,7 +45,7 @@ def make_layer(name: str, density: Density = "normalized", **options: Any) -> Ac
     """
     kind = layer_class(name)
     if dataclasses.is_dataclass(kind):
-        known = [each.name for each in dataclasses.fields(kind) if each.init and each.name != "density"]
+        known = option_names(kind)
         if unknown := set(options) - set(known):
             raise TypeError(f"layer {name!r} has no option {min(unknown)!r}; it has: {', '.join(known) or 'none'}")
     layer: ActionLayer = kind(density=density, **options)
