@@ -260,7 +260,7 @@ def test_what_would_break_the_promise_is_refused():
     with pytest.raises(ValueError, match="use_sde is True, but its noise has no density"):
         model(use_sde=True)
     with pytest.raises(ValueError, match="budget is 50, expected at most"):
-        model(layer=make_layer("budget", budget=50.0))
+        model(TD3, layer=make_layer("budget", budget=50.0))
     stock = stable_baselines3.SAC(
         SACPolicy, make(), policy_kwargs={"net_arch": NET, "limits": LIMITS}, action_noise=NOISE
     )
