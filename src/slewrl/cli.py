@@ -3,6 +3,7 @@
 import os
 import sys
 import traceback
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,8 +47,15 @@ def refuse_repeats(arguments: list[str]) -> None:
         )
 
 
+def say_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+    """A warning for a person: what it says, and for others than a user's the place."""
+    where = "" if category is UserWarning else f"{filename}:{lineno}: {category.__name__}: "
+    print(f"warning: {where}{message}", file=sys.stderr)
+
+
 def main() -> None:
     """Entry point of ``slewrl``."""
+    warnings.showwarning = say_warning
     if sys.argv[1:] == ["--version"]:
         print(__version__)
         raise SystemExit(0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOVABLE = ("revolute", "prismatic", "continuous")
 YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
-ROW_KEYS = ("delta", "up", "down", "low", "high", "group")
+ROW_KEYS = ("delta", "up", "down", "low", "high", "group", "reset")
 Arguments = dict[str, Any]
 """The keyword arguments of RateLimits."""
 
@@ -228,12 +228,13 @@ def to_yaml(limits: "RateLimits", path: str | Path) -> None:
         up, down = float(limits.up[i]), float(limits.down[i])
         rate = {"delta": up} if up == down else {"up": up, "down": down}
         row = {**rate, "low": float(limits.low[i]), "high": float(limits.high[i]), "group": limits.groups[i]}
-        joints[name] = row
+        joints[name] = row if limits.reset is None else {**row, "reset": float(limits.reset[i])}
     text = yaml.safe_dump(
         {"units": limits.units, "dt": limits.dt, "joints": joints}, sort_keys=False, default_flow_style=None, width=120
     )
     header = (
-        "# slewrl rate limits. delta: largest change per control step; low, high: action range; dt in seconds.\n"
+        "# slewrl rate limits. delta: largest change per control step; low, high: action range; dt in seconds;\n"
+        "# reset, if given: where the joint is before an episode's first step.\n"
         "# Numbers are rounded inward, so a digit may differ in the last place from the datasheet.\n"
     )
     Path(path).write_text(header + text, encoding="utf-8")
@@ -245,12 +246,13 @@ def from_yaml(path: str | Path) -> Arguments:
     joints = data.get("joints") if isinstance(data, dict) else None
     if not isinstance(joints, dict) or not joints:
         raise ValueError(f"{path}: no 'joints' mapping found (expected what `slewrl limits` writes)")
-    columns: dict[str, dict[str, Any]] = {key: {} for key in ("up", "down", "low", "high", "group")}
+    columns: dict[str, dict[str, Any]] = {key: {} for key in ("up", "down", "low", "high", "group", "reset")}
     for name, row in joints.items():
         for key, value in _limits_row(row, f"{path}: joint {name!r}").items():
             columns[key][name] = value
     groups, dt = columns.pop("group"), _seconds(data.get("dt"), path)
-    return {**columns, "groups": groups, "dt": dt, "units": data.get("units", "action")}
+    reset = columns.pop("reset") or None
+    return {**columns, "groups": groups, "dt": dt, "units": data.get("units", "action"), "reset": reset}
 
 
 def _seconds(dt: Any, path: str | Path) -> float | None:
@@ -279,7 +281,8 @@ def _limits_row(row: Any, where: str) -> dict[str, Any]:
         if row.get(key) is None:
             raise ValueError(f"{where} has no {key!r}; it has: {', '.join(row)}")
     up, down = row.get("up", row.get("delta")), row.get("down", row.get("delta"))
-    return {"up": up, "down": down, "low": row["low"], "high": row["high"], "group": row.get("group") or ""}
+    made = {"up": up, "down": down, "low": row["low"], "high": row["high"], "group": row.get("group") or ""}
+    return made if row.get("reset") is None else {**made, "reset": row["reset"]}
 
 
 def _load_yaml(path: str | Path, base: Any) -> Any:

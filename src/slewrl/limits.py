@@ -21,9 +21,11 @@ from torch import Tensor
 from slewrl import boxmath
 from slewrl.box import FeasibleBox, LimitTensors, Rounded, eager, round_limits, tighten
 from slewrl.boxmath import Number
-from slewrl.reading import Values, read_groups, read_limits
+from slewrl.reading import Values, read_groups, read_limits, read_reset
 
 Edges = Literal["guard", "tight"]
+POSITIONS = {"rad", "radian", "radians", "deg", "degree", "degrees", "m", "mm", "metre", "metres", "meter", "meters"}
+"""Units of a joint's position, of which 0 is one like any other."""
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
@@ -41,7 +43,9 @@ class RateLimits:
         names: joint names, in action order. Default: the keys of the first mapping, else "joint0", "joint1", ...
         groups: one label per joint, or ``{joint: label}``; for tables and plots only.
         dt: control period in seconds, if known; then ``speed`` is delta / dt.
-        units: what one unit of action is ("rad", "normalised torque", ...); for tables only.
+        units: what one unit of action is ("rad", "normalised torque", ...).
+        reset: where the joints are before an episode's first step, in the forms of ``low``, or "middle" for the middle
+            of each range. Environments that know better come first (docs/limits.md).
 
     Raises:
         ValueError: a limit is NaN, infinite, not positive or inverted, or a length does not match.
@@ -56,6 +60,7 @@ class RateLimits:
     groups: tuple[str, ...]
     dt: float | None
     units: str
+    reset: NDArray[np.float64] | None
     _rounded: dict[Any, Rounded | str] = field(repr=False)
 
     def __init__(
@@ -70,13 +75,16 @@ class RateLimits:
         groups: Iterable[str] | Mapping[str, str] | None = None,
         dt: float | None = None,
         units: str = "action",
+        reset: Values | None = None,
     ) -> None:
         arrays = read_limits(delta, low, high, up, down, names)
         joints = arrays.names
         if dt is not None and not (np.isfinite(float(dt)) and float(dt) > 0):
             raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
         period = None if dt is None else float(dt)
-        fields: dict[str, Any] = dict(groups=read_groups(groups, joints), dt=period, units=str(units), _rounded={})
+        start = None if reset is None else read_reset(reset, arrays)
+        fields: dict[str, Any] = dict(groups=read_groups(groups, joints), dt=period, units=str(units), reset=start)
+        fields["_rounded"] = {}
         for key, value in {**arrays._asdict(), **fields}.items():
             object.__setattr__(self, key, value)
         with torch.inference_mode(False):
@@ -207,10 +215,31 @@ class RateLimits:
             groups=[self.groups[i] for i in index],
             dt=self.dt,
             units=self.units,
+            reset=None if self.reset is None else self.reset[index],
         )
 
+    def with_reset(self, reset: Values | None) -> "RateLimits":
+        """The same limits with another reset action; None for none."""
+        return RateLimits(**self._parts() | {"reset": reset})
+
+    def why_not_zero(self) -> str:
+        """Why a joint cannot be taken to be at 0 before the first step, or "" if 0 is clearly meant.
+
+        It is of torques and normalised actions: ranges that are symmetric or end at 0, in units that are no position's.
+        """
+        if POSITIONS & set(self.units.replace("/", " ").split()):
+            return f"the limits are in {self.units}"
+        for name, low, high in zip(self.names, self.low, self.high, strict=True):
+            if not low <= 0 <= high:
+                return f"0 is outside the range of {name!r}, [{low:g}, {high:g}]"
+            if min(-low, high) > 0 and abs(low + high) > 1e-6 * (high - low):
+                return f"the range of {name!r}, [{low:g}, {high:g}], is not symmetric about 0"
+            if np.isclose(high, (np.pi, 2 * np.pi), rtol=1e-3, atol=0).any() and low < 0:
+                return f"the range of {name!r}, [{low:g}, {high:g}], is an angle's"
+        return ""
+
     def __eq__(self, other: object) -> bool:
-        """Same numbers, names, groups, dt and units."""
+        """Same numbers, names, groups, dt, units and reset action."""
         if not isinstance(other, RateLimits):
             return NotImplemented
         return self._identity() == other._identity()
@@ -221,8 +250,7 @@ class RateLimits:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy by building anew, so that a copy is as read-only as the original."""
-        keys = ("up", "down", "low", "high", "names", "groups", "dt", "units")
-        return partial(RateLimits, **{key: getattr(self, key) for key in keys}), ()
+        return partial(RateLimits, **self._parts()), ()
 
     # ------------------------------------------------------------------ where limits come from
 
@@ -297,9 +325,15 @@ class RateLimits:
 
     # ------------------------------------------------------------------ checks
 
+    def _parts(self) -> dict[str, Any]:
+        """What it is made of, as arguments."""
+        keys = ("up", "down", "low", "high", "names", "groups", "dt", "units", "reset")
+        return {key: getattr(self, key) for key in keys}
+
     def _identity(self) -> tuple[Any, ...]:
         arrays = tuple((a.shape, a.tobytes()) for a in (self.up, self.down, self.low, self.high))
-        return (arrays, self.names, self.groups, self.dt, self.units)
+        reset = None if self.reset is None else self.reset.tobytes()
+        return (arrays, self.names, self.groups, self.dt, self.units, reset)
 
     def _as_prev(self, value: Tensor | NDArray[Any] | Sequence[float]) -> Tensor:
         prev = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))  # a list is float64

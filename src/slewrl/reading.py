@@ -13,6 +13,10 @@ Values = Number | Sequence[Number] | NDArray[Any] | Mapping[str, Number] | Any
 """A number for every joint, one per joint, ``{joint: number}``, or a torch tensor."""
 
 
+MIDDLE = "middle"
+"""A reset action in the middle of each range."""
+
+
 class Limits(NamedTuple):
     """Checked limits: read-only float64 arrays, rates (d,) or (..., d), bounds (d,)."""
 
@@ -138,6 +142,32 @@ def _require(ok: NDArray[np.bool_], array: NDArray[np.float64], joints: tuple[st
         where = tuple(np.argwhere(~ok)[0])
         value, joint = array[where], joints[where[-1]]
         raise ValueError(f"{label} of {joint!r} is {value}, expected a positive finite rate per control step")
+
+
+def read_reset(reset: Values, limits: Any) -> NDArray[np.float64]:
+    """A reset action of ``limits`` (what has names, low and high), (d,): read-only, in the range.
+
+    A number for every joint, one per joint, ``{joint: number}``, or "middle". What lies a rounding error beyond a
+    bound is moved onto it; anything farther is refused.
+    """
+    low, high, joints = limits.low, limits.high, limits.names
+    if isinstance(reset, str) and reset == MIDDLE:
+        pose = low + (high - low) / 2
+    else:
+        try:
+            pose = _parse("reset_action", reset, False, joints)
+        except ValueError as error:
+            hint = f" or {MIDDLE!r}" if isinstance(reset, str) else ""
+            raise ValueError(f"{error}{hint}") from None
+    if pose.shape != low.shape:
+        raise ValueError(f"reset_action has shape {pose.shape}, expected ({len(joints)},): one entry per joint")
+    slack = 1e-6 * (high - low)
+    if len(bad := np.flatnonzero(~((pose >= low - slack) & (pose <= high + slack)))):
+        i = int(bad[0])
+        raise ValueError(f"reset_action of {joints[i]!r} is {pose[i]}, expected a number in [{low[i]}, {high[i]}]")
+    inside: NDArray[np.float64] = np.clip(pose, low, high)
+    inside.setflags(write=False)
+    return inside
 
 
 def read_groups(groups: Iterable[str] | Mapping[str, str] | None, joints: tuple[str, ...]) -> tuple[str, ...]:

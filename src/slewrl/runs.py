@@ -40,6 +40,9 @@ class RunSpec:
     """A Gymnasium id with a Box action (HalfCheetah-v5), a walking robot (G1-flat), robot:my.urdf, or mjlab:TASK."""
     limits: str = "tight"
     """A preset (wide, tight; of robots paper, spec, tight), or a limits.yaml of your own (slewrl limits writes one)."""
+    reset_action: str = ""
+    """Where the joints are before an episode's first step, if the environment does not say (info["reset_action"]): a number
+    for all, 0.1,-0.5 (write --reset-action=-0.5,0.1 where the first is negative), hip=0.1,knee=-0.5, or middle."""
     layer: str = "ddsrad"
     """The action layer: ddsrad, interval_srad, boxpro, ... (docs/layers.md), or package.module:Class."""
     agent: str = "sac"
@@ -86,7 +89,7 @@ class RunSpec:
         usual = _DEFAULTS | presets.find(self.agent, self.preset).run
         changed = {name: getattr(self, name) for name in ("batch_size", "environments")}
         options |= {name: value for name, value in changed.items() if value != usual[name]}
-        options |= {"preset": self.preset} if self.preset else {}
+        options |= {name: getattr(self, name) for name in ("preset", "reset_action") if getattr(self, name)}
         chosen = [f"{name}={_word(value)}" for name, value in sorted(options.items())]
         parts = (self.task, Path(self.limits).stem, self.agent, self.layer, self.density, *chosen, f"s{self.seed}")
         return "-".join(str(part).replace(":", ".").replace("/", ".") for part in parts)

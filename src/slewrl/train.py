@@ -16,6 +16,7 @@ from slewrl import checkpoint
 from slewrl.agents import AGENTS, presets
 from slewrl.augmented import previous_action
 from slewrl.envs.augment import Augment
+from slewrl.envs.reset import parse_reset
 from slewrl.envs.tasks import (
     OWN_ROBOT,
     check_gymnasium_task,
@@ -354,7 +355,7 @@ def check_spec(spec: RunSpec) -> None:
             f"steps is {spec.steps}, but the first {spec.learning_starts} only fill the replay: nothing is learned "
             "(--steps more, or --learning-starts fewer)"
         )
-    limits = load_limits(spec.task, spec.limits)
+    limits = with_reset_action(spec, load_limits(spec.task, spec.limits))
     if is_simulator(spec.task):
         check_simulator(spec.task)
         check_agent(spec, make_agent(spec, limits, Layout(limits.dim + 1)))
@@ -408,7 +409,17 @@ def load_limits(task: str, limits: str) -> RateLimits:
 
 def run_limits(spec: RunSpec, folder: RunFolder) -> RateLimits:
     """The limits of a run: its own copy of the file they came from, or a preset."""
-    return load_limits(run_task(spec, folder), str(folder.limits) if folder.limits.exists() else spec.limits)
+    limits = load_limits(run_task(spec, folder), str(folder.limits) if folder.limits.exists() else spec.limits)
+    return with_reset_action(spec, limits)
+
+
+def with_reset_action(spec: RunSpec, limits: RateLimits) -> RateLimits:
+    """The limits with the run's own reset action, if it has one."""
+    if not spec.reset_action:
+        return limits
+    if not is_gymnasium(spec.task):
+        raise ValueError(f"--reset-action is for Gymnasium tasks: {spec.task} starts from its robot's default pose")
+    return limits.with_reset(parse_reset(spec.reset_action))
 
 
 class _Interrupts:

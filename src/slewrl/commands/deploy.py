@@ -32,6 +32,9 @@ class Export:
     """bundle, c (a C99 header: docs/c.md), or the policy without the limiter: onnx, torch (.pt2), torchscript (.pt)."""
     out: Path | None = None
     """File to write (default: policy.bundle, policy.h, limiter.h, policy.onnx, policy.pt2 or policy.pt)."""
+    reset_action: str = ""
+    """The pose the policy starts from, where training did not say it: a number for all joints, 0.1,-0.5 (write
+    --reset-action=-0.5,0.1 where the first is negative), hip=0.1,knee=-0.5, or middle."""
     prefix: str = "slewrl"
     """Of the names in a C header, so that several can live in one program."""
     force: bool = False
@@ -40,11 +43,13 @@ class Export:
     def run(self) -> int:
         """Export, read back, and say what is in it."""
         from slewrl.deploy.formats import default_out, export
+        from slewrl.envs.reset import parse_reset
 
         out = self.out or default_out(self.source, self.format)
         if self.source.exists() and out.exists() and not self.force:
             raise FileExistsError(f"{out} exists: pass --force to replace it, or --out another name")
-        about = export(self.source, out, self.format, self.prefix)
+        pose = parse_reset(self.reset_action) if self.reset_action else None
+        about = export(self.source, out, self.format, self.prefix, pose)
         after = f"; next: [bold]slewrl check {out}[/]" if self.format == "bundle" else ""
         Console().print(f"wrote [bold]{out}[/] ({out.stat().st_size / 1e3:,.0f} kB): {about}{after}")
         return 0

@@ -39,7 +39,10 @@ def page(certificate: dict[str, Any]) -> str:
         _section("The trial", _trial_text(trial) + _table(_trial_rows(trial, budget))),
         _section("Torch and ONNX Runtime", _table(_parity_rows(certificate["parity"]))),
         _section("Time per step on this machine", _table(_latency_rows(certificate["latency_us"]))),
-        _section(f"The limits, per control step, in {certificate['units']}", _limits(certificate["limits"], budget)),
+        _section(
+            f"The limits, per control step, and the pose it starts from, in {certificate['units']}",
+            _limits(certificate),
+        ),
         "<p><small>What this does not say: that the policy is good, that the limits are those of your robot, or that "
         "the file comes from who you think it does. Digests find damage; they are no signature.</small></p>",
     ]
@@ -110,8 +113,10 @@ def _latency_rows(timing: dict[str, float]) -> dict[str, str]:
     return {names[key]: f"{value:.1f} us" for key, value in timing.items()}
 
 
-def _limits(joints: list[dict[str, str]], budget: str | None) -> str:
-    columns = ("up", "down", "low", "high")
+def _limits(certificate: dict[str, Any]) -> str:
+    budget, start = certificate["budget"], "starts from"
+    joints = [{**row, start: x} for row, x in zip(certificate["limits"], certificate["default_pose"], strict=True)]
+    columns = ("up", "down", "low", "high", start)
     head = "<th>joint</th>" + "".join(f'<th class="number">{name}</th>' for name in columns)
     rows = [
         f"<tr><td>{escape(row['name'])}</td>"

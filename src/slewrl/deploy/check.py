@@ -78,6 +78,7 @@ def check(path: Path, steps: int, seed: int, say: Say) -> dict[str, Any]:
         "versions": {"numpy": np.__version__, "onnxruntime": onnxruntime.__version__},
         "limits": found.manifest["joints"],
         "budget": found.manifest.get("budget"),
+        "default_pose": found.manifest["default_pose"],
         "dt": found.manifest["dt"],
         "units": found.manifest["units"],
         "trial": {**dataclasses.asdict(trial), "seed": seed, "passed": trial.passed},

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ from slewrl.agents.normalize import Normalizer
 from slewrl.box import FeasibleBox
 from slewrl.deploy import bundle
 from slewrl.deploy.network import Activation, Clamp, LayerNorm, Normalize, Step, read_network
+from slewrl.envs.augment import Augment
+from slewrl.envs.reset import start_action
+from slewrl.envs.tasks import is_gymnasium
 from slewrl.errors import UserFacingError
 from slewrl.layers import make_layer
 from slewrl.layers.base import ActionLayer
@@ -24,6 +28,8 @@ from slewrl.layers.budget import Budget
 from slewrl.limits import RateLimits
 from slewrl.nets import Ensemble
 from slewrl.play import Policy, load_policy
+from slewrl.reading import Values
+from slewrl.train import EVALUATION_SEED
 
 COMMAND = "velocity"
 """The one command of our walking tasks: ahead and to the left, m/s, and yaw rate, rad/s."""
@@ -96,25 +102,41 @@ class Deployable(NamedTuple):
         return sum(part["size"] for part in self.manifest["observation"]), self.module.limits.dim
 
 
-def deployable(source: Path) -> Deployable:
-    """The policy of a run's newest checkpoint, or of a model of Stable-Baselines3's (a .zip)."""
+def deployable(source: Path, reset_action: Values | None = None) -> Deployable:
+    """The policy of a run's newest checkpoint, or of a model of Stable-Baselines3's (a .zip).
+
+    Args:
+        source: of the policy.
+        reset_action: the pose it starts from; default: as in training.
+    """
     if source.suffix == ".zip":
         from slewrl.deploy.sb3_model import deployable_model
 
-        return deployable_model(source)
+        return deployable_model(source, reset_action)
     policy = load_policy(source)
     trained_with = json.loads((source / "provenance.json").read_text(encoding="utf-8"))
     provenance = {"step": policy.step, "spec": dataclasses.asdict(policy.spec), "trained_with": trained_with}
     module = deployed(policy)
-    about = describe(source, module, policy.reset_action, policy.dt, _parts(policy), provenance)
+    about = describe(source, module, first_pose(policy, reset_action), policy.dt, _parts(policy), provenance)
     return Deployable(module, {**about, **_servos(policy)})
 
 
-def export_bundle(source: Path, out: Path) -> bundle.Bundle:
+def first_pose(policy: Policy, said: Values | None) -> NDArray[Any]:
+    """Where a policy starts from, (d,): what was said, or where its task begins an evaluation; refused if unknown."""
+    if said is not None:
+        return start_action(policy.limits, said, np.float32)
+    if not is_gymnasium(policy.task):
+        return policy.reset_action
+    env = Augment(gym.make(policy.task, disable_env_checker=True), policy.limits, unsaid="refuse")
+    env.reset(seed=EVALUATION_SEED)
+    return env.reset_action
+
+
+def export_bundle(source: Path, out: Path, reset_action: Values | None = None) -> bundle.Bundle:
     """Write a policy (see ``deployable``) to ``out``; returns what was written, read back."""
     if not out.parent.is_dir():
         raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
-    policy = deployable(source)
+    policy = deployable(source, reset_action)
     bundle.write(out, policy.manifest, to_onnx(policy.module, policy.sizes, policy.manifest))
     return bundle.read(out)
 

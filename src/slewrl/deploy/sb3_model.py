@@ -12,14 +12,15 @@ from torch import nn
 
 from slewrl.agents.normalize import Normalizer
 from slewrl.deploy.export import Clamped, Deployable, DeployedPolicy, describe
-from slewrl.envs.augment import start_action
+from slewrl.envs.reset import known_start
 from slewrl.errors import UserFacingError
 from slewrl.integrations.sb3 import load
 from slewrl.layers import LAYERS
 from slewrl.layers.base import ActionLayer
+from slewrl.reading import Values
 
 
-def deployable_model(path: Path) -> Deployable:
+def deployable_model(path: Path, reset_action: Values | None = None) -> Deployable:
     """The policy of a model that ``save`` wrote, acting without exploration."""
     model: Any = load(path)
     policy = model.policy
@@ -30,7 +31,7 @@ def deployable_model(path: Path) -> Deployable:
     if model.normalizer:
         net = nn.Sequential(*_normalizer(limits.dim, **model.normalizer), *net)
     net = net.cpu().eval().requires_grad_(False)
-    pose = start_action(limits, None, np.float32)
+    pose = known_start(str(path), limits, reset_action, "refuse")
     parts = (("observation", policy.observation_space.shape[0] - limits.dim),)
     spec = {
         "task": model.task,

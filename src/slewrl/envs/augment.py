@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from slewrl.envs.reset import RESET, Given, ResetAction, Unsaid, without_ours
 from slewrl.limits import RateLimits
 from slewrl.metrics import RateUse, rate_use
 
@@ -26,32 +27,51 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     Args:
         env: with a flat observation and a bounded Box action of d entries.
         limits: of d joints, in the environment's action units.
-        reset_action: what counts as executed before the first step, (d,); default 0, or the nearest in range.
+        reset_action: what counts as executed before the first step, where ``reset`` is not told otherwise: numbers,
+            "middle", or a function of the environment (``reset.py``); default: the limits' own, else 0.
+        unsaid: "warn" or "refuse", where nobody says it and 0 is not clearly meant.
     """
 
     dicts = False
     """Whether Dict observations are taken, too."""
 
-    def __init__(self, env: gym.Env[Any, Any], limits: RateLimits, reset_action: NDArray[Any] | None = None) -> None:
-        gym.utils.RecordConstructorArgs.__init__(self, limits=limits, reset_action=reset_action)
+    def __init__(
+        self, env: gym.Env[Any, Any], limits: RateLimits, reset_action: Given = None, unsaid: Unsaid = "warn"
+    ) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self, limits=limits, reset_action=reset_action, unsaid=unsaid)
         gym.Wrapper.__init__(self, env)
         self.limits, self.name = limits, _name(env)
         self.observation_space = augmented_space(self.name, env.observation_space, env.action_space, limits, self.dicts)
         self.dtype: Any = env.action_space.dtype
-        self.reset_action = start_action(limits, reset_action, self.dtype)
-        self.chain: list[NDArray[Any]] = [self.reset_action]
+        self.first = ResetAction(self.name, limits, reset_action, self.dtype, unsaid)
+        self.chain: list[NDArray[Any]] = []
+        """The reset action and what was executed since; empty before the first reset."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode with the reset action as the previous one."""
-        observation, info = self.env.reset(seed=seed, options=options)
-        self.chain = [self.reset_action]
+        """Start an episode with its reset action as the previous one; ``options["reset_action"]`` says another."""
+        observation, info = self.env.reset(seed=seed, options=without_ours(options))
+        self.chain = [self.first.find(self.env, options, info)]
         return self._augmented(observation), info
+
+    @property
+    def reset_action(self) -> NDArray[Any]:
+        """What counts as executed before the first step of the episode under way, (d,)."""
+        return self.chain[0] if self.chain else self.first.usual
+
+    @property
+    def previous(self) -> NDArray[Any]:
+        """What was executed last, (d,)."""
+        if not self.chain:
+            raise reset_needed(self.name)
+        return self.chain[-1]
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Hand the action on unchanged, and remember it."""
         return self._execute(np.array(action, dtype=self.dtype))  # a copy: the caller may reuse its buffer
 
     def _execute(self, executed: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        if not self.chain:
+            raise reset_needed(self.name)
         self.chain.append(executed.copy())  # ours: an environment may scale what it is handed in place
         observation, reward, terminated, truncated, info = self.env.step(executed)
         if terminated or truncated:
@@ -63,7 +83,7 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         return rate_use(np.stack(self.chain), self.limits)
 
     def _augmented(self, observation: Any) -> Any:
-        return augmented(observation, self.chain[-1])
+        return augmented(observation, self.previous)
 
 
 class AugmentVector(gym.vector.VectorWrapper):
@@ -76,61 +96,75 @@ class AugmentVector(gym.vector.VectorWrapper):
     Args:
         env: a vector environment with flat observations and bounded Box actions.
         limits: of d joints, in the environment's action units.
-        reset_action: what counts as executed before the first step, (d,); default 0, or the nearest in range.
+        reset_action: as of ``Augment``; a function may give one row for each environment, (N, d).
+        unsaid: as of ``Augment``.
     """
 
     dicts = False
     """Whether Dict observations are taken, too."""
 
     def __init__(
-        self, env: gym.vector.VectorEnv[Any, Any, Any], limits: RateLimits, reset_action: NDArray[Any] | None = None
+        self,
+        env: gym.vector.VectorEnv[Any, Any, Any],
+        limits: RateLimits,
+        reset_action: Given = None,
+        unsaid: Unsaid = "warn",
     ) -> None:
         super().__init__(env)
         self.limits = limits
-        name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        self.name = name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         single = augmented_space(name, env.single_observation_space, env.single_action_space, limits, self.dicts)
         self.single_observation_space = single
         self.observation_space = batch_space(single, env.num_envs)
         self.dtype: Any = env.single_action_space.dtype
-        self.reset_action = start_action(limits, reset_action, self.dtype)
+        self.first = ResetAction(name, limits, reset_action, self.dtype, unsaid)
+        self.reset_actions = np.tile(self.first.usual, (env.num_envs, 1))
+        """(N, d): what counts as executed before the first step of each episode under way."""
         self.mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
-        self.previous = np.tile(self.reset_action, (env.num_envs, 1))
+        self.previous = self.reset_actions.copy()
         """(N, d): what each environment executed last."""
         self._taken: list[NDArray[Any]] = []
         """(N, d) of each step since the oldest episode under way began."""
         self._since = np.zeros(env.num_envs, dtype=np.int64)
         """Where in ``_taken`` each environment's episode begins."""
         self._over = np.zeros(env.num_envs, dtype=bool)
+        self._begun = False
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode in every environment, or in those of ``options["reset_mask"]``."""
+        """Start an episode in every environment, or in those of ``options["reset_mask"]``.
+
+        ``options["reset_action"]`` says where they start from, (d,) or (N, d).
+        """
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool))  # the environment takes it out
-        observations, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
-        self._restart(mask)
+        observations, info = self.env.reset(seed=seed, options=without_ours(options))  # type: ignore[arg-type]
+        self._restart(mask, info, options)
+        self._begun = True
         self._over[mask] = False
         return self._augmented(observations), info
 
     def step(self, actions: NDArray[Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Hand the actions on unchanged, and remember those that were executed."""
+        if not self._begun:
+            raise reset_needed(self.name)
         executed = np.array(actions, dtype=self.dtype)
         observations, rewards, terminated, truncated, info = self.env.step(executed.copy())
         ended = terminated | truncated
         self._taken.append(executed)
         self.previous = executed
         if self.mode == AutoresetMode.NEXT_STEP:
-            self._restart(self._over)  # what their episodes ended in is over; this step was their reset
+            self._restart(self._over, info)  # what their episodes ended in is over; this step was their reset
             self._over = ended.copy()
         if ended.any():
             info = {**info, **self._ended(ended, info)}
         if self.mode == AutoresetMode.SAME_STEP:
-            self._restart(ended)
+            self._restart(ended, info)
         return self._augmented(observations), rewards, terminated, truncated, info
 
     def chain(self, k: Any) -> NDArray[Any]:
         """(T + 1, d): the reset action and what environment k executed since."""
-        return np.stack([self.reset_action, *(actions[k] for actions in self._taken[self._since[k] :])])
+        return np.stack([self.reset_actions[k], *(actions[k] for actions in self._taken[self._since[k] :])])
 
     def _ended(self, ended: NDArray[np.bool_], info: dict[str, Any]) -> dict[str, Any]:
         """Entries of info for the environments whose episode ended, in Gymnasium's layout: an array and its mask."""
@@ -142,14 +176,27 @@ class AugmentVector(gym.vector.VectorWrapper):
         extra = {"rate_use": uses, "_rate_use": ended}
         return {**extra, "final_obs": finals} if "final_obs" in info else extra
 
-    def _restart(self, mask: NDArray[np.bool_]) -> None:
+    def _restart(self, mask: NDArray[np.bool_], info: dict[str, Any], options: dict[str, Any] | None = None) -> None:
         if not mask.any():
             return
-        self.previous = np.where(mask[:, None], self.reset_action, self.previous)
+        self.reset_actions = np.where(mask[:, None], self._found(mask, info, options), self.reset_actions)
+        self.previous = np.where(mask[:, None], self.reset_actions, self.previous)
         self._since[mask] = len(self._taken)
         if past := int(self._since.min()):  # nobody's any more
             del self._taken[:past]
             self._since -= past
+
+    def _found(self, mask: NDArray[np.bool_], info: dict[str, Any], options: dict[str, Any] | None) -> NDArray[Any]:
+        """The reset actions, (d,) or (N, d), of the environments of ``mask``, which have just been reset."""
+        told = info.get(RESET)
+        if told is None:
+            return self.first.find(self.env, options, {})
+        # Gymnasium fills the rows of environments that said nothing with zeros, and marks those that did.
+        missing = mask & ~np.asarray(info.get(f"_{RESET}", mask))
+        rows = np.where((mask & ~missing)[:, None], np.stack(told), self.first.usual)
+        if missing.any() and RESET not in (options or {}):
+            rows[missing] = self.first.find(self.env, options, {})
+        return self.first.find(self.env, options, {RESET: rows})
 
     def _augmented(self, observations: Any) -> Any:
         return augmented(observations, self.previous)
@@ -220,18 +267,9 @@ def check_range(name: str, low: NDArray[Any], high: NDArray[Any], limits: RateLi
             )
 
 
-def start_action(limits: RateLimits, wanted: NDArray[Any] | None, dtype: Any) -> NDArray[Any]:
-    """The reset action in the environment's dtype: ``wanted``, or 0 moved into the range."""
-    import torch
-
-    pose = np.zeros(limits.dim) if wanted is None else np.asarray(wanted, dtype=np.float64)
-    if pose.shape != (limits.dim,):
-        raise ValueError(f"reset_action has shape {pose.shape}, expected ({limits.dim},)")
-    if wanted is not None and not ((pose >= limits.low) & (pose <= limits.high)).all():
-        raise ValueError(f"reset_action {pose} lies outside the range [{limits.low}, {limits.high}]")
-    # In float32 if the environment's dtype is wider: what a policy executes is, and its replay must hold it exactly.
-    start: NDArray[Any] = limits.clamp(torch.from_numpy(pose.astype(np.float32))).numpy().astype(dtype)
-    return start
+def reset_needed(name: str) -> gym.error.ResetNeeded:
+    """What to raise at a step before the first reset."""
+    return gym.error.ResetNeeded(f"{name}: step() came before reset(): the limit is on the change from somewhere")
 
 
 def _name(env: gym.Env[Any, Any]) -> str:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.envs import frames
-from slewrl.envs.augment import start_action
 from slewrl.envs.models import sensor_columns, variants
+from slewrl.envs.reset import start_action
 from slewrl.envs.rewards import TOUCH, Feet, Moment
 from slewrl.envs.terrain import SCAN_POINTS, Terrain, rough
 from slewrl.envs.vector import Physics

@@ -26,7 +26,6 @@ class Singles:
     def __init__(self, make: Callable[[], gym.Env[Any, Any]], limits: RateLimits, count: int) -> None:
         self.envs = [Augment(make(), limits) for _ in range(count)]
         self.limits, self.count = limits, count
-        self.reset_action = self.envs[0].reset_action
         self.dt: float | None = getattr(self.envs[0].unwrapped, "dt", None)
         self.layout = Layout(self.envs[0].observation_space.shape[0])  # type: ignore[index]
         self.observations = np.zeros((count, self.layout.size), np.float32)
@@ -34,6 +33,11 @@ class Singles:
         self.totals = [0.0] * count
         self.steps = 0
         """Taken by all environments together; for messages."""
+
+    @property
+    def reset_action(self) -> Floats:
+        """See ``Worlds``; of the first world's episode."""
+        return self.envs[0].reset_action
 
     def reset(self, seed: int) -> None:
         """See ``Worlds``."""

@@ -75,12 +75,14 @@ class Worlds(Protocol):
     """N."""
     limits: RateLimits
     layout: Layout
-    reset_action: Floats
-    """(d,): what counts as executed before the first step."""
     observations: Floats
     """(N, n), augmented: what the next actions are chosen by. ``step`` puts another array in its place."""
     episodes: list[Episode]
     """Those that ended in the last ``step``, in the order of their worlds."""
+
+    @property
+    def reset_action(self) -> Floats:
+        """(d,): what counts as executed before the first step; of the first world, where they differ."""
 
     @property
     def dt(self) -> float | None:

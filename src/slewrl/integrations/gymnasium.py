@@ -20,6 +20,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from slewrl.envs.augment import Augment, AugmentVector, check_action_space
+from slewrl.envs.reset import Given, Unsaid
 from slewrl.layers import hard_layer
 from slewrl.layers.arrays import ArrayLayer
 from slewrl.layers.base import ActionLayer
@@ -27,6 +28,8 @@ from slewrl.limits import RateLimits
 from slewrl.reading import Values
 
 Mode = Literal["latent", "absolute"]
+UNSAID: dict[str, Unsaid] = {"latent": "warn", "absolute": "refuse"}
+"""What a mode does where nobody knows the pose at a reset."""
 
 
 class RateLimit(Augment):
@@ -47,7 +50,11 @@ class RateLimit(Augment):
         bound: of mode "latent". None: the action is w in [-1, 1]^d and stands for the latent u = w / sqrt(1 - w^2)
             (of DD-SRad, w is the share of the limit to use); a number B: the action is u itself, in [-B, B]^d, for
             policies that are Gaussian (PPO); inf: u without bounds, where the framework takes that.
-        reset_action: what counts as applied before the first step, (d,); default 0, or the nearest in range.
+        reset_action: what counts as applied before the first step: a number, one per joint, ``{joint: number}``,
+            "middle", or a function of the environment such as ``lambda env: env.unwrapped.data.qpos[:7]``; default:
+            ``limits.reset``, else 0. ``reset(options={"reset_action": ...})`` and an environment whose reset returns
+            ``info["reset_action"]`` come first. Where nobody says it and 0 is not clearly meant, mode "absolute"
+            refuses to reset and mode "latent" warns.
     """
 
     dicts = True
@@ -59,13 +66,13 @@ class RateLimit(Augment):
         layer: str | ActionLayer = "ddsrad",
         mode: Mode = "latent",
         bound: float | None = None,
-        reset_action: NDArray[Any] | None = None,
+        reset_action: Given = None,
     ) -> None:
         given: Any = env
         if isinstance(given, gym.vector.VectorEnv):
             raise TypeError(f"{env} is a vector environment: wrap it in slewrl.RateLimitVector, or each of its parts")
         read = limits_of(env.spec.id if env.spec else "", limits, env.action_space)
-        super().__init__(env, read, reset_action)
+        super().__init__(env, read, reset_action, UNSAID.get(mode, "warn"))
         # Made again from what the user wrote (gym.make of a spec, Ray, ...).
         said = {"limits": limits, "layer": layer, "mode": mode, "bound": bound, "reset_action": reset_action}
         self._saved_kwargs = said
@@ -75,7 +82,7 @@ class RateLimit(Augment):
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Apply what the layer makes of the action."""
-        applied = self.map(action, self.chain[-1])
+        applied = self.map(action, self.previous)
         observation, reward, terminated, truncated, info = self._execute(applied)
         return observation, reward, terminated, truncated, {**info, "applied_action": self.chain[-1].copy()}
 
@@ -92,10 +99,10 @@ class RateLimitVector(AugmentVector):
         layer: str | ActionLayer = "ddsrad",
         mode: Mode = "latent",
         bound: float | None = None,
-        reset_action: NDArray[Any] | None = None,
+        reset_action: Given = None,
     ) -> None:
         read = limits_of(env.spec.id if env.spec else "", limits, env.single_action_space)
-        super().__init__(env, read, reset_action)
+        super().__init__(env, read, reset_action, UNSAID.get(mode, "warn"))
         self.map = ActionMap(read, layer, mode, bound, env.single_action_space)
         self.single_action_space = self.map.space
         self.action_space = batch_space(self.map.space, env.num_envs)

@@ -17,11 +17,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from slewrl.envs.reset import known_start
 from slewrl.errors import UserFacingError
 from slewrl.integrations.action_term import PREVIOUS, CommandChain, find_guard
 from slewrl.layers import hard_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
+from slewrl.reading import Values
 
 try:
     from rsl_rl.algorithms import PPO
@@ -150,11 +152,12 @@ class RateLimitedVecEnv(VecEnv):  # type: ignore[misc]
         env: a VecEnv; what it makes of a command has to be the command itself.
         limits: of its actions, in their order and units.
         layer: by name.
-        reset_action: what counts as commanded before an episode's first step, (d,); default 0, or the nearest in range.
+        reset_action: what counts as commanded before an episode's first step: numbers or "middle"; default
+            ``limits.reset``, else 0, with a warning where that is not clearly meant.
     """
 
     def __init__(
-        self, env: Any, limits: RateLimits, layer: str | ActionLayer = "ddsrad", reset_action: Any = None
+        self, env: Any, limits: RateLimits, layer: str | ActionLayer = "ddsrad", reset_action: Values | None = None
     ) -> None:
         if limits.dim != env.num_actions:
             raise ValueError(
@@ -164,8 +167,8 @@ class RateLimitedVecEnv(VecEnv):  # type: ignore[misc]
         self.layer = hard_layer(layer, limits)
         _check_untouched(env)
         self.env, self.limits = env, limits
-        start = torch.zeros(limits.dim) if reset_action is None else torch.as_tensor(reset_action).float()
-        self.start = limits.clamp(start.to(env.device)).repeat(env.num_envs, 1)
+        start = known_start(type(env).__name__, limits, reset_action, "warn")
+        self.start = torch.from_numpy(start).to(env.device).repeat(env.num_envs, 1)
         self.commands = CommandChain(limits, self.start, self.layer)
 
     def __getattr__(self, name: str) -> Any:

@@ -27,12 +27,14 @@ from torch.distributions import Distribution
 
 from slewrl import boxmath
 from slewrl.box import HALF_TYPES, FeasibleBox
-from slewrl.envs.augment import PREVIOUS, check_range, start_action
+from slewrl.envs.augment import PREVIOUS, check_range
+from slewrl.envs.reset import known_start
 from slewrl.errors import UserFacingError
 from slewrl.layers import ActionLayer, make_layer
 from slewrl.layers.inverse import invert, uninterval
 from slewrl.layers.truncnorm import TruncNorm, truncated_log_density
 from slewrl.limits import RateLimits
+from slewrl.reading import Values
 
 try:
     from tensordict.nn import TensorDictModule
@@ -278,7 +280,8 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
 
     Args:
         limits: of d joints, in the base environment's action units.
-        reset_action: what counts as applied before the first step, (d,); default 0, or the nearest in range.
+        reset_action: what counts as applied before the first step: numbers or "middle"; default ``limits.reset``, else 0
+            where that is clearly meant. Elsewhere it is refused: the first step would not be limited from the true pose.
         action_key: where the action is.
         previous_key: where the previous action goes.
 
@@ -289,14 +292,13 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
     def __init__(
         self,
         limits: RateLimits,
-        reset_action: NDArray[Any] | Sequence[float] | None = None,
+        reset_action: Values | None = None,
         action_key: str | tuple[str, ...] = "action",
         previous_key: str | tuple[str, ...] = PREVIOUS,
     ) -> None:
         super().__init__(in_keys=[], out_keys=[previous_key], in_keys_inv=[action_key], out_keys_inv=[action_key])
         self.limits, self.action_key, self.previous_key = limits, action_key, previous_key
-        wanted = None if reset_action is None else np.asarray(reset_action)
-        self.start: NDArray[np.float32] = start_action(limits, wanted, np.float32)
+        self.start: NDArray[np.float32] = known_start("RateLimitTransform", limits, reset_action, "refuse")
         self._rounded: LimitArrays = tuple(_array(x) for x in limits.rounded(DTYPE, edges="tight").working)
         self._ledger = _Ledger()
 

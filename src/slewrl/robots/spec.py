@@ -214,7 +214,7 @@ class RobotSpec:
     def rate_limits(
         self, preset: str = "paper", *, safety: Number | None = None, dt: Number = CONTROL_PERIOD
     ) -> RateLimits:
-        """How far each joint's position target may move in one control step, rad.
+        """How far each joint's position target may move in one control step, rad, starting at the default pose.
 
         Args:
             preset: a row of ``deltas``, "spec" (the datasheet's speed * dt) or "tight" (a quarter of it).
@@ -228,7 +228,7 @@ class RobotSpec:
         share = SHARES[preset] if safety is None else safety
         rows = {joint.name: _row(joint) for joint in self.joints}
         made = importers._limits(rows, dt, share, f"{self.name}: joint", "the joint's low and high")
-        return RateLimits(**made | {"groups": [joint.group for joint in self.joints]})
+        return RateLimits(**made | {"groups": [joint.group for joint in self.joints], "reset": self.default_pose})
 
     def checked(self, limits: RateLimits) -> RateLimits:
         """Limits that somebody else wrote, if they are this robot's: its joints in order, within their ranges."""
@@ -269,6 +269,7 @@ class RobotSpec:
             groups=[joint.group for joint in self.joints],
             dt=CONTROL_PERIOD,
             units="rad",
+            reset=self.default_pose,
         )
 
     # ------------------------------------------------------------------ links
