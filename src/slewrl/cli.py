@@ -47,7 +47,9 @@ def refuse_repeats(arguments: list[str]) -> None:
         )
 
 
-def say_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+def say_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
     """A warning for a person: what it says, and for others than a user's the place."""
     where = "" if category is UserWarning else f"{filename}:{lineno}: {category.__name__}: "
     print(f"warning: {where}{message}", file=sys.stderr)

@@ -39,10 +39,7 @@ def page(certificate: dict[str, Any]) -> str:
         _section("The trial", _trial_text(trial) + _table(_trial_rows(trial, budget))),
         _section("Torch and ONNX Runtime", _table(_parity_rows(certificate["parity"]))),
         _section("Time per step on this machine", _table(_latency_rows(certificate["latency_us"]))),
-        _section(
-            f"The limits, per control step, and the pose it starts from, in {certificate['units']}",
-            _limits(certificate),
-        ),
+        _section(f"Limits per control step and the first pose, in {certificate['units']}", _limits(certificate)),
         "<p><small>What this does not say: that the policy is good, that the limits are those of your robot, or that "
         "the file comes from who you think it does. Digests find damage; they are no signature.</small></p>",
     ]

@@ -143,10 +143,8 @@ def _made(source: Path, reset_action: "Values | None") -> bundle.Bundle:
 def _about(made: bundle.Bundle) -> str:
     step = made.manifest["provenance"]["step"]
     pose = ", ".join(f"{name} {x:.4g}" for name, x in zip(made.limits.names, made.default_pose, strict=True))
-    return (
-        f"the policy at step {step:,}, {made.observation_size} observations, {len(made.limits.names)} joints; it starts "
-        f"from {pose} ({made.limits.units})"
-    )
+    size = f"{made.observation_size} observations, {len(made.limits.names)} joints"
+    return f"the policy at step {step:,}, {size}; it starts from {pose} ({made.limits.units})"
 
 
 def _program(run: Path, reset_action: "Values | None") -> tuple["DeployedPolicy", "torch.export.ExportedProgram"]:

@@ -11,7 +11,7 @@ It comes from the first of these that has one:
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -29,8 +29,8 @@ Unsaid = Literal["refuse", "warn"]
 """What to do where nobody said the reset action and 0 is not clearly meant."""
 
 REMEDY = (
-    "Give the pose as reset_action=[...] (or {joint: value}, a function such as lambda env: env.unwrapped.data.qpos, 0, "
-    'or "middle"), as --reset-action, as `reset` of RateLimits or limits.yaml, or return it from the environment\'s '
+    "Give the pose as reset_action=[...] (or {joint: value}, a function such as lambda env: env.unwrapped.data.qpos, "
+    '0, or "middle"), as --reset-action, as `reset` of RateLimits or limits.yaml, or return it from the environment\'s '
     'reset as info["reset_action"]'
 )
 
@@ -68,8 +68,9 @@ class ResetAction:
         return self.usual
 
     def _read(self, values: Values) -> NDArray[Any]:
-        if np.ndim(values) == 2:
-            return np.stack([start_action(self.limits, row, self.dtype) for row in np.asarray(values)])
+        rows: Any = values
+        if not isinstance(values, str | Mapping) and np.ndim(rows) == 2:
+            return np.stack([start_action(self.limits, row, self.dtype) for row in rows])
         return start_action(self.limits, values, self.dtype)
 
     def _complain(self) -> None:
@@ -85,8 +86,8 @@ class ResetAction:
 def unknown_pose(name: str, reason: str) -> str:
     """What to say where nobody said the reset action."""
     return (
-        f"{name}: where the joints are at a reset is not known, and 0 is not clearly meant ({reason}), so the first step "
-        f"would not be limited from the true pose. {REMEDY}"
+        f"{name}: where the joints are at a reset is not known, and 0 is not clearly meant ({reason}), so the first "
+        f"step would not be limited from the true pose. {REMEDY}"
     )
 
 

@@ -280,8 +280,8 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
 
     Args:
         limits: of d joints, in the base environment's action units.
-        reset_action: what counts as applied before the first step: numbers or "middle"; default ``limits.reset``, else 0
-            where that is clearly meant. Elsewhere it is refused: the first step would not be limited from the true pose.
+        reset_action: what counts as applied before the first step: numbers or "middle"; default ``limits.reset``,
+            else 0 where that is clearly meant. Elsewhere it is refused: the first step would not be limited.
         action_key: where the action is.
         previous_key: where the previous action goes.
 
