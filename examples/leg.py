@@ -61,7 +61,10 @@ class Leg(gym.Env):
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (8,), np.float32)
 
     def reset(self, *, seed=None, options=None):
-        """At rest, straight down, give or take; the goal is where the toe is in some random pose."""
+        """At rest, straight down, give or take; the goal is where the toe is in some random pose.
+
+        The info says where the joints are, so that the first step is limited from there.
+        """
         super().reset(seed=seed)
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[:] = self.np_random.uniform(self.model.jnt_range[:, 0] / 3, self.model.jnt_range[:, 1] / 3)
@@ -69,7 +72,7 @@ class Leg(gym.Env):
         self.goal = self._toe()
         self.data.qpos[:] = self.np_random.uniform(-0.02, 0.02, 3)
         mujoco.mj_forward(self.model, self.data)
-        return observe(self.data.qpos, self.data.qvel, self.goal), {}
+        return observe(self.data.qpos, self.data.qvel, self.goal), {"reset_action": self.data.qpos.copy()}
 
     def step(self, action):
         """Hand the targets to the motors for 20 ms."""

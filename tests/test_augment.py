@@ -108,7 +108,7 @@ def test_an_unbounded_action_space_is_refused():
 
 
 def test_a_reset_action_must_be_possible():
-    with pytest.raises(ValueError, match=r"reset_action has shape \(2,\), expected \(6,\)"):
+    with pytest.raises(ValueError, match="reset_action has 2 entries where there are 6 joints"):
         make(reset_action=np.zeros(2))
     with pytest.raises(ValueError, match="lies outside the range"):
         make(reset_action=np.full(6, 1.5))

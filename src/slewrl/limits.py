@@ -45,7 +45,7 @@ class RateLimits:
         dt: control period in seconds, if known; then ``speed`` is delta / dt.
         units: what one unit of action is ("rad", "normalised torque", ...).
         reset: where the joints are before an episode's first step, in the forms of ``low``, or "middle" for the middle
-            of each range. Environments that know better come first (docs/limits.md).
+            of each range. Environments that know better come first (docs/integrations/gymnasium.md).
 
     Raises:
         ValueError: a limit is NaN, infinite, not positive or inverted, or a length does not match.
