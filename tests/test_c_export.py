@@ -243,9 +243,7 @@ def test_numbers_whose_sums_could_overflow_are_not_exported():
 def test_a_late_step_does_not_overflow(tmp_path):
     """As many nominal steps as a double can hold, times a large rate: a sum beyond doubles would lose the limit."""
     largest = boxmath.LARGEST
-    limits = SimpleNamespace(
-        up=[largest], down=[largest / 3], low=[-largest], high=[largest], names=("hip",), dt=0.02
-    )
+    limits = SimpleNamespace(up=[largest], down=[largest / 3], low=[-largest], high=[largest], names=("hip",), dt=0.02)
     c = Compiled(tmp_path / "c", f"#define SLEWRL_LONGEST 1e308\n{c_export.limiter_header(limits)}", 1, FLAGS[0])
     pose, out = np.array([-5.5 * 2.0**971]), np.empty(1)
     c.init()

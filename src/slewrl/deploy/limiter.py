@@ -297,7 +297,9 @@ class RateLimiter:
         """As ``derate``, for all joints at once: largest rise and fall, (2, d), such as ``rates`` gave before."""
         made = np.array(rates, dtype=np.float64)
         if made.shape != self._full.shape:
-            raise ValueError(f"rates have shape {made.shape}, expected {self._full.shape}: rises and falls of all joints")
+            raise ValueError(
+                f"rates have shape {made.shape}, expected {self._full.shape}: rises and falls of all joints"
+            )
         usable = (made >= 0) & (made <= LARGEST)
         if not usable.all():
             where = tuple(np.argwhere(~usable)[0])
