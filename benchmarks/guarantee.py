@@ -100,10 +100,11 @@ def sweep(job: Sweep) -> tuple[Sweep, Tally]:
     torch.set_num_threads(1)
     dtype, total = FORMATS[job.dtype], Tally()
     shares = {EDGE: job.cases // 2} | {name: job.cases // 2 // len(job.layers) for name in job.layers}
-    for seed, (name, (edges, of_step)) in enumerate(itertools.product(shares, KINDS)):
+    for seed, (edges, of_step) in enumerate(KINDS):
         limits = extreme_limits(job.scale, dtype, seed=seed)
-        share, also = shares[name] // len(KINDS) + 1, promised(name, limits)
-        total += audit(mapping(name), limits, dtype, share, seed, also, edges, of_step)
+        for name, share in shares.items():
+            also = promised(name, limits)
+            total += audit(mapping(name), limits, dtype, share // len(KINDS) + 1, seed, also, edges, of_step)
     return job, total
 
 
