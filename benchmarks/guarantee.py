@@ -3,8 +3,10 @@
     python benchmarks/guarantee.py --cases 1e9 --workers 2 --write docs/guarantee.md
     python benchmarks/guarantee.py --layers budget
 
-Prints one table: cases, violations and CPU seconds for every hard layer in float32 and float64, and what the
-paper's formula as written and the hand-written clip do on the same cases. One case is one joint of one action; an
+Prints two tables. The first has cases, violations and CPU seconds for every hard layer in float32 and float64, and
+what the paper's formula as written and the hand-written clip do on the same cases. The second goes to the ends of each
+float format, 16 bits included, with guarded and tight edges, limits for all time and rates of the step: half of its
+cases are the edges of the box themselves, half come from every hard layer. One case is one joint of one action; an
 action beyond the budget of the layer `budget` is a violation, too.
 """
 
@@ -16,6 +18,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import torch
@@ -23,11 +26,14 @@ from page import write
 
 from slewrl import LAYERS, RateLimits, __version__, make_layer
 from slewrl.audit import (
+    Scale,
     Tally,
     adversarial_cases,
     audit,
     audit_chain,
+    edge_of_box,
     executed_by,
+    extreme_limits,
     hand_written_clip,
     outside_by_fractions,
     paper_formula,
@@ -37,6 +43,10 @@ from slewrl.audit import (
 from slewrl.layers.budget import Budget
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
+FORMATS = {"float16": torch.float16, "bfloat16": torch.bfloat16, **DTYPES}
+EDGE = "edge of the box"
+KINDS = list(itertools.product(("guard", "tight"), (False, True)))
+"""Edges of a box, and whether its rates are of that step."""
 CONTRAST = {"the formula as written": paper_formula, "hand-written clip": hand_written_clip}
 
 
@@ -50,8 +60,18 @@ class Job:
     chain_steps: int
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """One row of the second table."""
+
+    scale: Scale
+    dtype: str
+    cases: int
+    layers: tuple[str, ...]
+
+
 def mapping(name: str):
-    return CONTRAST.get(name) or executed_by(make_layer(name))
+    return (CONTRAST | {EDGE: edge_of_box}).get(name) or executed_by(make_layer(name))
 
 
 def all_joints() -> RateLimits:
@@ -76,9 +96,21 @@ def run(job: Job) -> tuple[Job, Tally, Tally]:
     return job, single, chain
 
 
+def sweep(job: Sweep) -> tuple[Sweep, Tally]:
+    torch.set_num_threads(1)
+    dtype, total = FORMATS[job.dtype], Tally()
+    shares = {EDGE: job.cases // 2} | {name: job.cases // 2 // len(job.layers) for name in job.layers}
+    for seed, (edges, of_step) in enumerate(KINDS):
+        limits = extreme_limits(job.scale, dtype, seed=seed)
+        for name, share in shares.items():
+            also = promised(name, limits)
+            total += audit(mapping(name), limits, dtype, share // len(KINDS) + 1, seed, also, edges, of_step)
+    return job, total
+
+
 def promised(name: str, limits: RateLimits) -> float | None:
     """The budget that a layer keeps besides F_t; None if it has none."""
-    layer = None if name in CONTRAST else make_layer(name)
+    layer = make_layer(name) if name in LAYERS else None
     return layer.allowance(limits.dim) if isinstance(layer, Budget) else None
 
 
@@ -86,12 +118,15 @@ def cross_check(verdicts: int) -> tuple[int, int, int]:
     """Verdicts of the error-free transforms against fractions.Fraction: (compared, violations, disagreements)."""
     torch.set_num_threads(1)
     names, families = ["ddsrad", "boxpro", *CONTRAST], [*paper_limits().values(), random_limits()]
-    share = verdicts // (len(names) * len(DTYPES) * len(families)) + 1
+    places = [(limits, dtype, False) for limits in families for dtype in DTYPES.values()]
+    places += [(extreme_limits(s, d), d, True) for s in get_args(Scale) for d in FORMATS.values()]
+    share = verdicts // (len(names) * len(places)) + 1
     compared = bad = disagreements = 0
-    for name, dtype, limits in itertools.product(names, DTYPES.values(), families):
-        for latent, box in adversarial_cases(limits, dtype, share, seed=99):
-            action, prev = mapping(name)(latent, box).double().numpy(), box.prev.double().numpy()
-            fast, slow = limits.outside(action, prev), outside_by_fractions(action, prev, limits)
+    for name, (limits, dtype, of_step) in itertools.product(names, places):
+        for latent, box in adversarial_cases(limits, dtype, share, seed=99, of_step=of_step):
+            action, prev = mapping(name)(latent, box), box.prev.double().numpy()
+            fast = ~box.contains(action).numpy()
+            slow = outside_by_fractions(action.double().numpy(), prev, box.exact)
             compared, bad = compared + fast.size, bad + int(slow.sum())
             disagreements += int((fast != slow).sum())
     return compared, bad, disagreements
@@ -115,6 +150,20 @@ def row(job: Job, single: Tally, chain: Tally) -> str:
     return "| " + " | ".join(columns) + " |"
 
 
+def sweep_row(job: Sweep, tally: Tally) -> str:
+    limits = [extreme_limits(job.scale, FORMATS[job.dtype], seed=seed) for seed in range(len(KINDS))]
+    reach = [np.maximum(-each.low, each.high) for each in limits]
+    worst = f"{tally.overshoot:.1e}" if tally.violations else "none"
+    return (
+        f"| {job.scale} | {job.dtype} | {np.min(reach):.1e} to {np.max(reach):.1e} | "
+        f"{tally.cases:,} | {tally.violations:,} | {worst} | {tally.seconds:,.0f} |"
+    )
+
+
+SWEEP_HEADER = (
+    "| limits | dtype | ranges reach to | cases | violations | worst overshoot / delta | CPU s |\n"
+    "|---|---|---|---|---|---|---|"
+)
 HEADER = (
     "| layer | dtype | independent cases | cases in the chain | violations | worst overshoot / delta | CPU s |\n"
     "|---|---|---|---|---|---|---|"
@@ -136,10 +185,15 @@ def main() -> None:
     jobs = [Job(name, dtype, each, chain_steps) for name in hard for dtype in DTYPES]
     # No chain for these: their first NaN would stay for good.
     jobs += [Job(name, dtype, each, 0) for name in CONTRAST for dtype in DTYPES if not args.layers]
+    rows = list(itertools.product(get_args(Scale), FORMATS))
+    sweeps = [Sweep(scale, dtype, int(args.cases) // 4 // len(rows), tuple(hard)) for scale, dtype in rows]
     started = time.time()
     results = {}
     with ProcessPoolExecutor(args.workers, mp_context=get_context("spawn")) as pool:
         check = pool.submit(cross_check, int(args.fractions))
+        swept = dict(pool.map(sweep, sweeps))  # first: it takes minutes, the rest hours
+        for job, tally in swept.items():
+            print(sweep_row(job, tally), flush=True)
         for future in as_completed([pool.submit(run, job) for job in jobs]):
             job, single, chain = future.result()
             results[job] = (single, chain)
@@ -148,6 +202,9 @@ def main() -> None:
     ours = [results[job] for job in jobs if job.name in hard]
     cases = sum(single.cases + chain.cases for single, chain in ours)
     violations = sum(single.violations + chain.violations for single, chain in ours)
+    beyond = Tally()
+    for tally in swept.values():
+        beyond += tally
     only = f" --layers {' '.join(args.layers)}" if args.layers else ""
     command = f"python benchmarks/guarantee.py{only} --cases {args.cases:g} --chain-steps {args.chain_steps:g}"
     lines = [
@@ -161,12 +218,18 @@ def main() -> None:
         "",
         HEADER,
         *(row(job, *results[job]) for job in jobs),
+        "",
+        f"At the ends of the formats, edges guarded and tight, limits for all time and rates of the step: "
+        f"**{beyond.cases:,} cases, {beyond.violations:,} violations**.",
+        "",
+        SWEEP_HEADER,
+        *(sweep_row(job, swept[job]) for job in sweeps),
     ]
     text = "\n".join(lines)
     print("\n" + text)
     if args.write:
         write(args.write, "guarantee", text)
-    raise SystemExit(1 if violations or disagreements else 0)
+    raise SystemExit(1 if violations or beyond.violations or disagreements else 0)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 """The audit can fail: it finds the violations of formulas known to have them, and agrees with rational arithmetic."""
 
+import itertools
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slewrl import LAYERS, RateLimits, audit, make_layer
+from slewrl.box import FeasibleBox
 
 ROOT = Path(__file__).parents[1]
 HARD = [name for name in LAYERS if LAYERS[name].hard]
@@ -36,6 +40,46 @@ def test_an_unguarded_edge_is_caught():
         return make_layer("dtanh").execute(latent, type(box)(box.prev, tight, box.exact))
 
     assert audit.audit(unguarded, ANT, torch.float32, 100_000).violations > 1000
+
+
+FORMATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+SCALES = get_args(audit.Scale)
+
+
+@pytest.mark.parametrize("dtype", FORMATS[:3], ids=str)
+def test_a_margin_relative_to_delta_is_caught_next_to_the_subnormals(dtype):
+    limits = audit.extreme_limits("tiny", dtype)
+    gap, shrink = limits.rounded(dtype).half_gap, 1 - 4 * torch.finfo(dtype).eps
+
+    def relative(latent, box):
+        down, up = (((x - gap) * shrink).clamp_min(0.0).to(dtype) for x in box.exact[:2])
+        return audit.edge_of_box(latent, FeasibleBox(box.prev, box.working._replace(down=down, up=up), box.exact))
+
+    assert audit.audit(relative, limits, dtype, 100_000, of_step=True).violations > 100
+
+
+@pytest.mark.parametrize("dtype", FORMATS, ids=str)
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_ends_of_every_format(scale, dtype):
+    """Guarded and tight edges, limits for all time and rates of the step; the edges, and a layer that builds none."""
+    for seed, (edges, of_step) in enumerate(itertools.product(("guard", "tight"), (False, True))):
+        limits = audit.extreme_limits(scale, dtype, seed=seed)
+        assert limits.dim == 64
+        for mapping in (audit.edge_of_box, audit.executed_by(make_layer("ddsrad"))):
+            tally = audit.audit(mapping, limits, dtype, 20_000, edges=edges, of_step=of_step)
+            assert tally.violations == 0 and tally.cases >= 20_000
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_verdicts_at_the_ends_agree_with_fractions(scale):
+    limits, seen = audit.extreme_limits(scale, torch.float64), set()
+    for mapping in (audit.paper_formula, audit.hand_written_clip, audit.edge_of_box):
+        for latent, box in audit.adversarial_cases(limits, torch.float64, 2000, seed=3, edges="tight", of_step=True):
+            action = mapping(latent, box)
+            slow = audit.outside_by_fractions(action.numpy(), box.prev.numpy(), box.exact)
+            assert np.array_equal(~box.contains(action).numpy(), slow)
+            seen |= set(slow.flatten().tolist())
+    assert seen == {True, False}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -106,6 +150,8 @@ def test_benchmark_prints_a_row_per_layer_and_no_violation(tmp_path, limits_fami
     assert text.startswith("before\n") and text.endswith("after\n") and f"**{cases:,} cases, 0 violations**" in text
     assert all(f"| {name} | float64 |" in text for name in HARD) and "formula as written" in text
     assert "0 disagreements" in text
+    assert all(f"| {scale} | {str(dtype)[6:]} |" in text for scale in SCALES for dtype in FORMATS)
+    assert re.search(r"rates of the step: \*\*[\d,]{6,} cases, 0 violations\*\*", text)
 
 
 @pytest.mark.slow

@@ -65,6 +65,40 @@ def test_edges_are_sound_and_tight_ones_are_exactly_the_feasible_floats(dtype, d
     assert float(inner_bottom[0]) - float(bottom[0]) <= 2 * gap
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_edges_are_exact_from_the_smallest_to_the_largest_float(dtype, data):
+    """Any floats up to ``largest``: there is no overflow, and sums of subnormals are exact."""
+    largest, smallest = boxmath.largest(np.finfo(dtype)), float(np.finfo(dtype).smallest_subnormal)
+    draw, bits = data.draw, np.finfo(dtype).bits
+    either = st.one_of(
+        st.floats(-largest, largest, width=bits),
+        st.integers(-40, 40).map(lambda n: n * smallest),
+        st.sampled_from([-largest, largest]),
+    )
+    low, prev, high = sorted(draw(either) for _ in range(3))
+    down, up = (abs(draw(either)) or smallest for _ in range(2))
+    assume(low < high)
+    args = prev, down, up, low, high = [np.array([x], dtype) for x in (prev, down, up, low, high)]
+
+    def feasible(x):
+        step = Fraction(float(x)) - Fraction(float(prev[0]))
+        return -Fraction(float(down[0])) <= step <= Fraction(float(up[0])) and low[0] <= x <= high[0]
+
+    bottom, top = boxmath.tight_edges(*args)
+    assert feasible(bottom[0]) and feasible(top[0])
+    assert not feasible(np.nextafter(top[0], dtype(np.inf))) and not feasible(np.nextafter(bottom[0], dtype(-np.inf)))
+    guarded = [np.maximum(boxmath.guard(rate, low, high), 0) for rate in (down, up)]
+    assert all(feasible(edge[0]) for edge in boxmath.guard_edges(prev, *guarded, low, high))
+
+
+def test_the_largest_magnitudes():
+    assert boxmath.largest(np.finfo(np.float64)) == boxmath.LARGEST == 2.0**1021
+    bounds = [boxmath.largest(torch.finfo(dtype)) for dtype in (torch.float32, torch.bfloat16, torch.float16)]
+    assert bounds == [2.0**125, 2.0**125, 2.0**13]
+
+
 @settings(max_examples=2000, deadline=None)
 @given(st.floats(-4, 4), st.floats(-2, 2), st.sampled_from([0.1, 0.2, 0.25, 0.4, 2**-30]))
 @example(0.3, 0.1, 0.2)

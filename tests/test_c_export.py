@@ -1,6 +1,7 @@
 """The C header: the bits of RateLimiter, the numbers of Controller, and a compiler that is told what not to do."""
 
 import ctypes
+import dataclasses
 import math
 import platform
 import re
@@ -91,13 +92,14 @@ def wild_limits(rng: np.random.Generator, d: int = 24, dt: float | None = 0.02) 
     up, down = half * 10 ** rng.uniform(-4, 0.5, d), half * 10 ** rng.uniform(-4, 0.5, d)
     low, high = middle - half, middle + half
     low[0], high[0], up[0], down[0] = -5e-323, 8e-323, 1e-323, 1.5e-323
-    low[1], high[1], up[1], down[1] = -1.7e308, 1.7e308, 1e308, 3e307
+    low[1], high[1], up[1], down[1] = -(2.0**1021), 2.0**1021, 8e306, 3e306
     low[2], high[2], up[2], down[2] = 0.0, 1.0, 0.1, 0.2
     low[3], high[3], up[3], down[3] = -1.0, -0.0, 0.3, 0.7
     names = tuple(f"joint{i}" for i in range(d))
     return SimpleNamespace(up=up, down=down, low=low, high=high, names=names, dt=dt)
 
 
+BEYOND = float(np.nextafter(boxmath.LARGEST, np.inf))
 FIXED = np.array([np.nan, -np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, -5e-324, 2e-310, 0.0, -0.0])
 
 
@@ -147,7 +149,8 @@ def disturb(rng: np.random.Generator, limiter: RateLimiter, copies: list[Compile
             getattr(each, name)()
     else:
         width = limits.high / 2 - limits.low / 2
-        pose = limiter.prev if kind == 4 else np.clip(limiter.prev + width * rng.normal(size=d), -1.79e308, 1.79e308)
+        pushed = np.clip(limiter.prev + width * rng.normal(size=d), -boxmath.LARGEST, boxmath.LARGEST)
+        pose = limiter.prev if kind == 4 else pushed
         limiter.start(pose)
         assert all(copy.start(pose) == OK for copy in copies)
 
@@ -195,11 +198,12 @@ def test_what_the_limiter_refuses(tmp_path):
     assert c.step(zeros, out) == NOT_STARTED
     c.init()
     assert c.step(zeros, out) == c.step_dt(zeros, 0.02, out) == NOT_STARTED and (out == 7).all()
-    for bad in (np.nan, np.inf, -np.inf):
+    for bad in (np.nan, np.inf, -np.inf, BEYOND, -BEYOND, 1.7e308):
         assert c.start(np.where(np.arange(d) == d - 1, bad, 0.0)) == BAD_POSE and c.step(zeros, out) == NOT_STARTED
     assert c.start(zeros) == OK
     assert c.derate(-1, 0.1) == c.derate(d, 0.1) == BAD_JOINT
-    assert c.derate(0, -0.1) == c.derate(0, np.nan) == c.derate(0, np.inf) == BAD_RATE
+    assert c.derate(0, -0.1) == c.derate(0, np.nan) == c.derate(0, np.inf) == c.derate(0, BEYOND) == BAD_RATE
+    assert c.derate(0, boxmath.LARGEST) == c.start(np.full(d, -boxmath.LARGEST)) == OK
     c.library.slewrl_joint.argtypes = [ctypes.c_char_p]
     found = [c.library.slewrl_joint(name.encode()) for name in (*limits.names, "nose")]
     assert found == [*range(d), -1]
@@ -225,6 +229,26 @@ def test_a_late_step_moves_at_least_a_nominal_one(tmp_path, longest):
     limiter.derate({limits.names[0]: 0.0})
     for dt in (limits.dt, limits.dt / 2, 10 * limits.dt, math.inf, math.nan):
         assert c.step_dt(wanted, dt, out) == OK and same(out, limiter.step(wanted, dt))
+
+
+def test_numbers_whose_sums_could_overflow_are_not_exported():
+    one = SimpleNamespace(up=[0.1], down=[0.1], low=[-1.0], high=[1.0], names=("hip",), dt=0.02)
+    for key, value in (("up", BEYOND), ("down", 1.7e308), ("low", -BEYOND), ("high", BEYOND)):
+        with pytest.raises(ValueError, match=r"'hip'.* at most 2\^1021"):
+            c_export.limiter_header(SimpleNamespace(**{**vars(one), key: [value]}))
+    with pytest.raises(ValueError, match=r"longest is 1e\+300: 'hip'.* at most 2\^1021"):
+        c_export.limiter_header(SimpleNamespace(**{**vars(one), "up": [1e9]}), longest=1e300)
+
+
+def test_a_late_step_does_not_overflow(tmp_path):
+    """As many nominal steps as a double can hold, times a large rate: a sum beyond doubles would lose the limit."""
+    largest = boxmath.LARGEST
+    limits = SimpleNamespace(up=[largest], down=[largest / 3], low=[-largest], high=[largest], names=("hip",), dt=0.02)
+    c = Compiled(tmp_path / "c", f"#define SLEWRL_LONGEST 1e308\n{c_export.limiter_header(limits)}", 1, FLAGS[0])
+    pose, out = np.array([-5.5 * 2.0**971]), np.empty(1)
+    c.init()
+    assert c.start(pose) == c.step_dt(np.array([np.inf]), 1e300, out) == OK
+    assert not boxmath.outside(out, pose, largest, largest, -largest, largest).any() and out > pose
 
 
 X87 = ["-mfpmath=387"] if platform.machine() in ("x86_64", "AMD64") else []
@@ -400,6 +424,14 @@ def test_nan_from_the_network_counts_as_an_unusable_observation_does(exported, t
             assert c.control(observation, out) == OK and (observation is good or same(out, before))
         assert c.control(lost, out) == FAULT and same(out, before) and c.control(good, out) == FAULT
     assert (c.state.bad_outputs, c.state.bad_observations, c.state.nans) == (10, 8, 10 * d)
+
+
+def test_limits_beyond_float32_are_named(exported):
+    found = bundle.read(exported(*CASES[0]).bundle)
+    wide = np.where(np.arange(len(found.limits.names)) == 1, 1e38, found.limits.up)
+    changed = dataclasses.replace(found, limits=dataclasses.replace(found.limits, up=wide))
+    with pytest.raises(UserFacingError, match=rf"up of '{found.limits.names[1]}' is 1e\+38, expected at most 2\^125"):
+        c_export.policy_header(changed)
 
 
 def test_layers_without_c_are_named(exported):

@@ -413,11 +413,12 @@ def test_sixteen_bits_under_the_compiler():
         derated = RateLimits(delta=np.minimum(hot.double().numpy(), ANT.delta), low=-1.0, high=1.0)
         assert not derated.outside(executed.double().numpy(), prev.double().numpy()).any()
 
-        def tight(u, p):
-            return layer.execute(u, ANT.box(p, check=False, edges="tight"))
+        def tight(u, p, d):
+            return layer.execute(u, ANT.box(p, check=False, delta=d, edges="tight"))
 
-        executed = torch.compile(tight)(u, prev)  # its edges are computed in eager mode
-        assert not ANT.outside(executed.double().numpy(), prev.double().numpy()).any()
+        for limits, delta in ((ANT, None), (derated, hot)):
+            executed = torch.compile(tight)(u, prev, delta)  # its edges and rates are computed in eager mode
+            assert not limits.outside(executed.double().numpy(), prev.double().numpy()).any()
     torch._dynamo.reset()
 
 

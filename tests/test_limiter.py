@@ -1,6 +1,7 @@
 """RateLimiter: in F_t in exact arithmetic, whatever it is asked for, whenever."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from slewrl.deploy.limiter import RateLimiter
 from slewrl.reading import read_limits
 
 NAN, INF = float("nan"), float("inf")
+MAX, BEYOND = float(np.finfo(np.float64).max), float(np.nextafter(2.0**1021, np.inf))
 
 
 def limits(d=7, seed=0):
@@ -280,6 +282,23 @@ def test_it_writes_where_it_is_told_and_keeps_nothing():
     assert np.array_equal(limiter.prev, kept)
 
 
+def one(up=0.1, down=0.1, low=-1.0, high=1.0, **options):
+    """A limiter for one joint whose limits nothing else has checked."""
+    return RateLimiter(SimpleNamespace(up=[up], down=[down], low=[low], high=[high], names=("hip",)), **options)
+
+
+def test_the_largest_numbers_are_exact():
+    """Sums that overflow would lose the step back; just below, there are none."""
+    most, rng = boxmath.LARGEST, np.random.default_rng(0)
+    limiter = one(most, most, -most, most, dt=0.02, longest=1.0)
+    for prev in (*most * rng.uniform(-1, 1, 300), -5.5 * 2.0**971, most, -most):
+        for rate, wanted in ((most, INF), (most, -INF), (most * 2.0 ** -rng.uniform(0, 60), rng.choice([INF, -INF]))):
+            limiter.start([prev])
+            limiter.derate({"hip": rate})
+            moved = Fraction(limiter.step([wanted])[0]) - Fraction(prev)
+            assert abs(moved) <= Fraction(rate) and -most <= limiter.prev[0] <= most
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -300,6 +319,15 @@ def test_it_writes_where_it_is_told_and_keeps_nothing():
         (lambda: begun().set_rates(np.zeros((2, 3))), r"rates have shape \(2, 3\)"),
         (lambda: begun().derate({"hip": 1.0}), "unknown joint 'hip'; known joints: joint0"),
         (lambda: begun().derate({"joint1": NAN}), "rate of 'joint1' is nan"),
+        (lambda: begun().derate({"joint1": BEYOND}), r"rate of 'joint1' is 2.2\d*e\+307, expected .*at most 2\^1021"),
+        (lambda: begun().set_rates([[1.0] * 7, [1.0] * 6 + [BEYOND]]), r"rate of 'joint6' is 2.2\d*e\+307"),
+        (lambda: begun().set_rates([[1.0] * 7, [-1.0] * 7]), r"rate of 'joint0' is -1.0"),
+        (lambda: begun([0.0] * 6 + [-BEYOND]), r"pose of 'joint6' is -2.2\d*e\+307, expected .*at most 2\^1021"),
+        (lambda: one(up=BEYOND), r"'hip': rates up 2.2\d*e\+307, down 0.1, expected .*at most 2\^1021"),
+        (lambda: one(down=MAX), r"'hip': rates up 0.1, down 1.7\d*e\+308, expected .*at most 2\^1021"),
+        (lambda: one(low=-BEYOND), r"'hip': range \[-2.2\d*e\+307, 1.0\], expected .*at most 2\^1021"),
+        (lambda: one(high=MAX), r"'hip': range \[-1.0, 1.7\d*e\+308\], expected .*at most 2\^1021"),
+        (lambda: one(up=1e9, longest=1e300), r"longest is 1e\+300: 'hip' .*at most 2\^1021"),
     ],
 )
 def test_bad_input(call, message):

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +13,9 @@ from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.presets import PRESETS
 
 UNIT = {"low": -1.0, "high": 1.0}
+MAX = float(np.finfo(np.float64).max)
+BEYOND = float(np.nextafter(2.0**1021, np.inf))
+LARGEST = {torch.float64: 2.0**1021, torch.float32: 2.0**125, torch.bfloat16: 2.0**125, torch.float16: 2.0**13}
 
 
 def test_forms_of_the_same_limits_agree():
@@ -75,6 +79,10 @@ BAD = [
     (dict(delta=0.2, names="hip", **UNIT), ValueError, r"names is 'hip', expected a sequence of joint names"),
     (dict(delta=[0.2], dt=-0.02, **UNIT), ValueError, r"dt is -0.02, expected a positive"),
     (dict(delta=[0.2], low=[[-1.0], [-2.0]], high=1.0), ValueError, r"low has shape .* cannot vary by sample"),
+    (dict(delta=[0.2, MAX], **UNIT), ValueError, r"delta of 'joint1' is 1.79\d*e\+308, expected at most 2\^1021"),
+    (dict(up=0.2, down=BEYOND, **UNIT), ValueError, r"down of 'joint0' is 2.24\d*e\+307, expected at most 2\^1021"),
+    (dict(delta=0.2, low=-BEYOND, high=1.0), ValueError, r"low of 'joint0' is -2.24\d*e\+307, expected .* 2\^1021"),
+    (dict(delta=0.2, low=-1.0, high=[1.0, MAX]), ValueError, r"high of 'joint1' is 1.79\d*e\+308, .* 2\^1021"),
 ]
 
 
@@ -169,6 +177,51 @@ def test_rates_of_the_step_are_guarded_whichever_way_they_round(dtype):
         for i in range(2):
             assert Fraction(made[i]) + Fraction(half_gap[i].item()) <= Fraction(row[i])
             assert made[i] >= row[i] - 3 * half_gap[i].item() - 8 * torch.finfo(dtype).eps * row[i]
+
+
+def tiny_boxes(dtype, edges, rows=2000):
+    """Boxes for rates of the step that go down to less than the smallest float, from subnormal ranges to eps."""
+    rng, smallest = np.random.default_rng(0), torch.finfo(dtype).tiny * torch.finfo(dtype).eps
+    exponents = np.arange(2, 24)
+    half = np.minimum(smallest * 2.0**exponents * rng.uniform(1, 2, len(exponents)), LARGEST[dtype])
+    limits = RateLimits(half, low=-half, high=half)
+    prev = limits.clamp(torch.from_numpy(half * rng.uniform(-1, 1, (rows, len(half)))).to(dtype))
+    delta = half * 2.0 ** -rng.uniform(0, 24, prev.shape)
+    return limits.box(prev, check=False, delta=torch.from_numpy(delta), edges=edges)
+
+
+@pytest.mark.parametrize("edges", ["guard", "tight"])
+@pytest.mark.parametrize("dtype", LARGEST, ids=str)
+def test_tiny_rates_of_the_step_are_kept_exactly(dtype, edges):
+    """Near the subnormals rounding is absolute: a margin relative to delta is none."""
+    box = tiny_boxes(dtype, edges)
+    assert box.contains(box.low).all() and box.contains(box.high).all()
+    assert (box.high > box.prev).any(0).all() and (box.low < box.prev).any(0).all()  # and not by holding them all
+    for infinite in (float("inf"), -float("inf")):
+        for name in ("ddsrad", "interval_tanh", "boxpro"):
+            assert box.contains(make_layer(name).execute(torch.full_like(box.prev, infinite), box)).all()
+
+
+@pytest.mark.parametrize("edges", ["guard", "tight"])
+@pytest.mark.parametrize("dtype", LARGEST, ids=str)
+def test_the_largest_limits_are_exact_and_larger_ones_refused(dtype, edges):
+    largest, zero = LARGEST[dtype], torch.zeros(1, dtype=dtype)
+    limits = RateLimits(largest, low=-largest, high=largest)
+    rng = np.random.default_rng(0)
+    prev = limits.clamp(torch.from_numpy(largest * rng.choice([1.0, -1.0, 0.7, 2**-20], (4000, 1))).to(dtype))
+    delta = torch.from_numpy(largest * 2.0 ** -rng.uniform(0, torch.finfo(dtype).bits, prev.shape))
+    for box in (limits.box(prev, edges=edges), limits.box(prev, check=False, delta=delta, edges=edges)):
+        assert box.contains(box.low).all() and box.contains(box.high).all()
+        assert box.low.isfinite().all() and box.high.isfinite().all()
+    with pytest.raises(ValueError, match=r"delta of 'joint0' is .* \(index \(0,\)\), expected .* at most 2\^"):
+        limits.box(zero, delta=torch.tensor([2 * largest], dtype=torch.float64), edges=edges)
+    if dtype != torch.float64:  # there RateLimits itself refuses
+        beyond = float(np.nextafter(largest, np.inf))
+        named = f"is too large for {dtype} \\(at most 2\\^"
+        with pytest.raises(ValueError, match=f"'joint0': delta {re.escape(str(beyond))} {named}"):
+            RateLimits(beyond, **UNIT).box(zero, edges=edges)
+        with pytest.raises(ValueError, match=rf"'joint0': range \[-1.0, {re.escape(str(beyond))}\] {named}"):
+            RateLimits(0.5, low=-1.0, high=beyond).box(zero, edges=edges)
 
 
 @pytest.mark.parametrize("name", [n for n in LAYERS if n != "none"])

@@ -2,13 +2,15 @@
 
 Ordinary latents and `rand()` actions never show a violation, so a test made of them proves nothing. Here latents
 reach +-inf and NaN, previous actions have full mantissas and sit on, next to and near the bounds, and limits
-include random asymmetric ones. `slewrl demo`, `benchmarks/guarantee.py` and the tests all use this file.
+include random asymmetric ones and those at either end of a float format. `slewrl demo`, `benchmarks/guarantee.py` and
+the tests all use this file.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,11 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl import boxmath
-from slewrl.box import FeasibleBox
+from slewrl.box import FeasibleBox, LimitTensors, round_limits
 from slewrl.layers.base import ActionLayer
 from slewrl.layers.truncnorm import TruncNorm
-from slewrl.limits import RateLimits
+from slewrl.limits import Edges, RateLimits
 
+Scale = Literal["tiny", "ordinary", "huge"]
+"""Where in a float format: next to the subnormals, about 1, or up to the largest magnitude there may be."""
 Mapping = Callable[[Tensor, FeasibleBox], Tensor]
 """(latent, box) -> executed action, all (..., d)."""
 BLOCK_ROWS = 4096
@@ -73,6 +77,11 @@ def paper_formula(latent: Tensor, box: FeasibleBox) -> Tensor:
     return box.prev + radius * (latent / torch.sqrt(1 + latent**2))
 
 
+def edge_of_box(latent: Tensor, box: FeasibleBox) -> Tensor:
+    """The outermost float of the box on the latent's side: what lies between the two is inside if they are."""
+    return torch.where(latent < 0, box.low, box.high)
+
+
 def hand_written_clip(latent: Tensor, box: FeasibleBox) -> Tensor:
     """clip(command, prev - delta, prev + delta) within the range: the line found in every deployment script."""
     down, up, low, high = (limit.to(latent.dtype) for limit in box.exact)
@@ -97,6 +106,37 @@ def random_limits(joints: int = 24, seed: int = 0) -> RateLimits:
     half = 10.0 ** rng.uniform(-1, 3, joints)
     up, down = (half * 10.0 ** rng.uniform(-3, 0.3, joints) for _ in range(2))
     return RateLimits(up=up, down=down, low=centre - half, high=centre + half)
+
+
+def extreme_limits(scale: Scale, dtype: torch.dtype, joints: int = 64, seed: int = 0) -> RateLimits:
+    """Asymmetric limits at one end of ``dtype``: rates from more than the range down to what can just be resolved."""
+    info, rng = torch.finfo(dtype), np.random.default_rng(seed)
+    smallest, largest, digits = info.tiny * info.eps, boxmath.largest(info), 1 - np.log2(info.eps)
+    first, last = {
+        "tiny": (8 * smallest, smallest * 2.0 ** (digits + 8)), "ordinary": (2.0**-5, 2.0**5),
+        "huge": (largest / 16, largest),
+    }[scale]  # fmt: skip
+    many = 8 * joints  # some cannot be resolved
+    high = np.minimum(first * (last / first) ** rng.uniform(0, 1.1, many), last)  # on the last one now and then
+    low = high * np.where(rng.random(many) < 0.4, -1.0, rng.uniform(-1, 0.9, many))
+    up, down = (np.minimum(high * 2.0 ** rng.uniform(2 - digits, 1, many), largest) for _ in range(2))
+    low, high = np.where(rng.random(many) < 0.5, (low, high), (-high, -low))
+    exact = LimitTensors(*(torch.from_numpy(x) for x in (down, up, low, high)))
+    working = round_limits(exact, dtype, tight=False).working
+    held = (working.up > 0) & (working.down > 0) & (working.low < working.high)
+    chosen = np.flatnonzero(held.numpy())[:joints]
+    return RateLimits(up=up[chosen], down=down[chosen], low=low[chosen], high=high[chosen])
+
+
+def adversarial_rates(rows: int, limits: RateLimits, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """Rates of one step (rows, d): down to less than ``dtype`` resolves, half of them floats of it; some are none."""
+    shape, digits = (rows, limits.dim), 1 - np.log2(torch.finfo(dtype).eps)
+    draw, kind = (torch.rand(shape, generator=generator, dtype=torch.float64) for _ in range(2))
+    rate = torch.from_numpy(limits.delta) * 2.0 ** (0.5 - (digits + 2) * draw)
+    rate = torch.where(kind < 0.5, rate.to(dtype).double(), rate)
+    for i, special in enumerate((0.0, torch.nan, -1.0, torch.inf)):
+        rate = torch.where((kind > 0.5 + 0.01 * i) & (kind < 0.51 + 0.01 * i), special, rate)
+    return rate
 
 
 def adversarial_latents(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
@@ -135,34 +175,38 @@ def adversarial_prevs(rows: int, limits: RateLimits, dtype: torch.dtype, generat
 
 
 def adversarial_cases(
-    limits: RateLimits, dtype: torch.dtype, cases: int, seed: int
+    limits: RateLimits, dtype: torch.dtype, cases: int, seed: int, edges: Edges = "guard", of_step: bool = False
 ) -> Iterator[tuple[Tensor, FeasibleBox]]:
-    """Blocks of (latent, box) adding up to at least ``cases`` joint cases."""
+    """Blocks of (latent, box) adding up to at least ``cases`` joint cases; ``of_step``: with rates of that step."""
     generator = torch.Generator().manual_seed(seed)
     rows = max(1, -(-cases // limits.dim))
     for start in range(0, rows, BLOCK_ROWS):
         size = min(BLOCK_ROWS, rows - start)
         prev = adversarial_prevs(size, limits, dtype, generator)
-        yield adversarial_latents(tuple(prev.shape), dtype, generator), limits.box(prev, check=False)
+        rates = adversarial_rates(size, limits, dtype, generator) if of_step else None
+        box = limits.box(prev, check=False, delta=rates, edges=edges)
+        yield adversarial_latents(tuple(prev.shape), dtype, generator), box
 
 
 # ---------------------------------------------------------------------- verdicts
 
 
-def judge(action: Tensor, prev: Tensor, limits: RateLimits) -> Tally:
-    """Count the joints of ``action`` (..., d) outside F_t(prev), exactly."""
+def judge(action: Tensor, prev: Tensor, limits: RateLimits | LimitTensors) -> Tally:
+    """Count the joints of ``action`` (..., d) outside F_t(prev), exactly; a box has its limits in ``box.exact``."""
     wide_action, wide_prev = action.double().numpy(), prev.double().numpy()
-    outside = limits.outside(wide_action, wide_prev)
+    down, up, low, high = (np.asarray(x) for x in (limits.down, limits.up, limits.low, limits.high))
+    outside = boxmath.outside(wide_action, wide_prev, down, up, low, high)
     tally = Tally(cases=outside.size, violations=int(outside.sum()))
     if tally.violations:
-        step = wide_action - wide_prev
-        excess = np.where(step > 0, step / limits.up, -step / limits.down)[outside] - 1
+        with np.errstate(all="ignore"):
+            step = wide_action - wide_prev
+            excess = np.where(step > 0, step / up, -step / down)[outside] - 1
         tally.nan = int(np.isnan(wide_action).sum())
         tally.overshoot = float(np.nanmax(np.append(excess, 0.0)))
     return tally
 
 
-def judge_budget(action: Tensor, prev: Tensor, limits: RateLimits, budget: float) -> Tally:
+def judge_budget(action: Tensor, prev: Tensor, limits: RateLimits | LimitTensors, budget: float) -> Tally:
     """Count the actions (..., d) that spent more than ``budget`` after ``prev``, exactly. One case is one action."""
     wide_action, wide_prev = action.double().numpy(), prev.double().numpy()
     over = boxmath.over_budget(wide_action, wide_prev, limits.down, limits.up, budget)
@@ -170,29 +214,36 @@ def judge_budget(action: Tensor, prev: Tensor, limits: RateLimits, budget: float
 
 
 def outside_by_fractions(
-    action: NDArray[np.float64], prev: NDArray[np.float64], limits: RateLimits
+    action: NDArray[np.float64], prev: NDArray[np.float64], limits: RateLimits | LimitTensors
 ) -> NDArray[np.bool_]:
     """The same verdict as ``limits.outside`` by rational arithmetic, one case at a time; for (n, d) arrays."""
-    up, down, low, high = ([Fraction(float(x)) for x in a] for a in (limits.up, limits.down, limits.low, limits.high))
+    numbers = (prev, limits.down, limits.up, limits.low, limits.high)
+    broadcast = [np.broadcast_to(np.asarray(x, dtype=np.float64), action.shape) for x in numbers]
     verdict = np.ones(action.shape, dtype=bool)
-    for i, j in np.ndindex(action.shape):
-        if np.isfinite(action[i, j]):
-            a, p = Fraction(float(action[i, j])), Fraction(float(prev[i, j]))
-            verdict[i, j] = not (-down[j] <= a - p <= up[j] and low[j] <= a <= high[j])
+    for where in zip(*np.nonzero(np.isfinite(action)), strict=True):
+        a, p, down, up, low, high = (Fraction(float(x[where])) for x in (action, *broadcast))
+        verdict[where] = not (-down <= a - p <= up and low <= a <= high)
     return verdict
 
 
 def audit(
-    mapping: Mapping, limits: RateLimits, dtype: torch.dtype, cases: int, seed: int = 0, budget: float | None = None
+    mapping: Mapping,
+    limits: RateLimits,
+    dtype: torch.dtype,
+    cases: int,
+    seed: int = 0,
+    budget: float | None = None,
+    edges: Edges = "guard",
+    of_step: bool = False,
 ) -> Tally:
     """Run a mapping over ``cases`` independent adversarial cases; a ``budget`` that it promises is judged, too."""
     start = time.process_time()
     total = Tally()
     with torch.inference_mode():
-        for latent, box in adversarial_cases(limits, dtype, cases, seed):
+        for latent, box in adversarial_cases(limits, dtype, cases, seed, edges, of_step):
             executed = mapping(latent, box)
-            total += judge(executed, box.prev, limits)
-            total.violations += judge_budget(executed, box.prev, limits, budget).violations if budget else 0
+            total += judge(executed, box.prev, box.exact)
+            total.violations += judge_budget(executed, box.prev, box.exact, budget).violations if budget else 0
     total.seconds = time.process_time() - start
     return total
 

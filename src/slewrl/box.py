@@ -150,14 +150,21 @@ def tighten(limits: Rounded, delta: Tensor, tight: bool) -> Rounded:
     exact = limits.exact._replace(down=torch.minimum(wide, limits.exact.down), up=torch.minimum(wide, limits.exact.up))
     dtype = limits.working.low.dtype
     if tight:
-        down, up = (_cast_down(rate, dtype) for rate in (exact.down, exact.up))
+        cast = _eager_cast_down if dtype in HALF_TYPES else _cast_down
+        down, up = (cast(rate, dtype) for rate in (exact.down, exact.up))
     else:
-        # Four roundings' worth below delta - half_gap, so the cast may round either way: nextafter would not do,
-        # since a compiler that keeps 16-bit values in float32 steps by the wrong ulp.
-        shrink = 1 - 4 * torch.finfo(dtype).eps
-        down, up = (((rate - limits.half_gap) * shrink).clamp_min(0.0).to(dtype) for rate in (exact.down, exact.up))
+        # Four roundings' worth below delta - half_gap, and the smallest float, which is what rounding is off by near
+        # the subnormals: so the cast may round either way. nextafter would not do, since a compiler that keeps 16-bit
+        # values in float32 steps by the wrong ulp.
+        info = torch.finfo(dtype)
+        shrink, smallest = 1 - 4 * info.eps, info.tiny * info.eps
+        shrunk = ((rate - limits.half_gap) * shrink - smallest for rate in (exact.down, exact.up))
+        down, up = (rate.clamp_min(0.0).to(dtype) for rate in shrunk)
     return Rounded(limits.working._replace(down=down, up=up), exact, limits.half_gap)
 
 
 def _cast_down(wide: Tensor, dtype: torch.dtype) -> Tensor:
     return boxmath.cast_down(wide, wide.to(dtype), xp=torch)
+
+
+_eager_cast_down = eager(_cast_down)  # for 16 bits, as _eager_tight_edges

@@ -11,11 +11,13 @@ In exact arithmetic that line is all there is. In floats ``prev + up`` rounds, h
 * ``outside`` decides, with no rounding error at all, whether an executed action left the set;
 * ``over_budget`` decides likewise whether a step of all joints together spent more than they share.
 
-Everything works on numpy arrays or torch tensors of one float dtype: pass the module as ``xp``. This file
-imports numpy only, so the controller on the robot can use it without torch.
+Everything works on numpy arrays or torch tensors of one float dtype: pass the module as ``xp``. Actions, rates and
+bounds are at most ``largest`` of that dtype in magnitude, so that no sum overflows. This file imports numpy only, so
+the controller on the robot can use it without torch.
 Proofs of the two theorems named below: docs/guarantee.md.
 """
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +27,24 @@ from numpy.typing import NDArray
 # numpy arrays and torch tensors share the operators and the five functions used here; there is no common type.
 Array = Any
 Number = int | float | str | Fraction
+LARGEST = 2.0**1021
+"""``largest`` of float64: the magnitude that actions, rates and bounds may have."""
+
+
+def largest(info: Any) -> float:
+    """The largest magnitude of actions, rates and bounds in a dtype: a quarter of its largest power of two.
+
+    A sum of two such numbers and the differences that recover its error (``two_sum``) do not overflow.
+
+    Args:
+        info: ``numpy.finfo`` or ``torch.finfo`` of the dtype.
+    """
+    return 2.0 ** (math.frexp(float(info.max))[1] - 3)
+
+
+def as_power(magnitude: float) -> str:
+    """``largest`` for messages: "2^13"."""
+    return f"2^{math.frexp(magnitude)[1] - 1}"
 
 
 def exact(value: Number) -> Fraction:
@@ -91,7 +111,7 @@ def tight_edges(prev: Array, down: Array, up: Array, low: Array, high: Array, xp
     """Edges of F_t from *unguarded* limits: the outermost feasible floats (Theorem 1).
 
     The rounding error of each sum is recovered exactly (TwoSum, Knuth) and a sum that rounded outward steps
-    back one float.
+    back one float. Beyond ``largest`` the sums could overflow, and the step back would be lost.
     """
     sum_up, error_up = two_sum(prev, up)
     sum_down, error_down = two_sum(prev, -down)

@@ -366,13 +366,17 @@ class RateLimits:
 
     def _why_not(self, working: LimitTensors, dtype: torch.dtype) -> str:
         """Why ``dtype`` cannot hold these limits, or "" if it can."""
-        largest = torch.finfo(dtype).max / 4
+        largest = boxmath.largest(torch.finfo(dtype))
+        most = f"too large for {dtype} (at most {boxmath.as_power(largest)})"
+        fastest = np.maximum(self.up, self.down).reshape(-1, self.dim).max(0)
         too_fine = ((working.up <= 0) | (working.down <= 0)).reshape(-1, self.dim).any(0).tolist()
         empty = (working.low >= working.high).tolist()
         for i, name in enumerate(self.names):
             written = f"[{self.low[i]}, {self.high[i]}]"
             if max(-self.low[i], self.high[i]) > largest:
-                return f"{name!r}: range {written} is too large for {dtype} (at most {largest:g})"
+                return f"{name!r}: range {written} is {most}"
+            if fastest[i] > largest:
+                return f"{name!r}: delta {fastest[i]} is {most}"
             if empty[i]:
                 return f"{name!r}: range {written} is empty once rounded to {dtype}"
             if too_fine[i]:
@@ -388,12 +392,15 @@ class RateLimits:
             raise ValueError(f"delta has shape {tuple(delta.shape)}, expected (..., {self.dim}): one entry per joint")
         made = tighten(limits, delta.detach(), tight)
         if check:
+            dtype = limits.working.low.dtype
+            largest = boxmath.largest(torch.finfo(dtype))
             fine = (torch.minimum(made.working.up, made.working.down) > 0) | (delta == 0)
-            bad = (~((delta >= 0) & delta.isfinite() & fine)).nonzero()
+            bad = (~((delta >= 0) & (delta.double() <= largest) & fine)).nonzero()
             if len(bad):
                 where = tuple(bad[0].tolist())
                 raise ValueError(
                     f"delta of {self.names[where[-1]]!r} is {delta[where].item()!r} (index {where}), expected a "
-                    f"positive finite rate per control step that {limits.working.low.dtype} can resolve, or 0 to hold"
+                    f"positive rate per control step that {dtype} can resolve, at most {boxmath.as_power(largest)}, "
+                    "or 0 to hold"
                 )
         return made

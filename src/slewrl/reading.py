@@ -132,6 +132,13 @@ def _validate(arrays: dict[str, NDArray[np.float64]], joints: tuple[str, ...], l
         if not np.isfinite(arrays[key]).all():
             i = int(np.flatnonzero(~np.isfinite(arrays[key]))[0])
             raise ValueError(f"{key} of {joints[i]!r} is {arrays[key][i]}, expected a finite position bound")
+    for key, array in arrays.items():
+        if (abs(array) > boxmath.LARGEST).any():
+            where = tuple(np.argwhere(abs(array) > boxmath.LARGEST)[0])
+            raise ValueError(
+                f"{label.get(key, key)} of {joints[where[-1]]!r} is {array[where]}, expected at most "
+                f"{boxmath.as_power(boxmath.LARGEST)} in magnitude: sums of larger numbers could overflow"
+            )
     for i, name in enumerate(joints):
         if not arrays["low"][i] < arrays["high"][i]:
             raise ValueError(f"{name!r}: low {arrays['low'][i]} is not below high {arrays['high'][i]}")

@@ -139,6 +139,7 @@ def _limits(limiter: RateLimiter) -> str:
 def _constants(bundle: Bundle) -> str:
     """What the policy needs of the limits, in float32, rounded inward and guarded as in training; and its own pose."""
     limits = bundle.limits
+    _check_floats(limits)
     low, high = -_cast_down(-limits.low), _cast_down(limits.high)
     up, down = (boxmath.guard(_cast_down(rate), low, high) for rate in (limits.up, limits.down))
     floats = {"up_float": up, "down_float": down, "low_float": low, "high_float": high}
@@ -153,6 +154,18 @@ def _constants(bundle: Bundle) -> str:
             *(_array("const float", name, "JOINTS", _floats(values)) for name, values in floats.items()),
         ]
     )
+
+
+def _check_floats(limits: HasLimits) -> None:
+    """Refuse what float32 cannot hold: the limiter, in double, would, but the policy was not trained there."""
+    most = boxmath.largest(np.finfo(np.float32))
+    for key in ("up", "down", "low", "high"):
+        for name, value in zip(limits.names, getattr(limits, key), strict=True):
+            if abs(value) > most:
+                raise UserFacingError(
+                    f"{key} of {name!r} is {value}, expected at most {boxmath.as_power(most)} in magnitude: "
+                    "the policy is computed in float32"
+                )
 
 
 def _weights(net: list[Step]) -> str:
@@ -202,7 +215,8 @@ def _string(text: str) -> str:
 
 def _limiter(limiter: RateLimiter, control_state: str) -> str:
     dt = "" if limiter.dt is None else _template("limiter_dt.h")
-    fields = {"LONGEST": limiter.longest.hex(), "CONTROL_STATE": control_state, "DT": dt}
+    largest = boxmath.LARGEST.hex()
+    fields = {"LARGEST": largest, "LONGEST": limiter.longest.hex(), "CONTROL_STATE": control_state, "DT": dt}
     return _filled(_template("limiter.h"), fields)
 
 

@@ -1,4 +1,4 @@
-"""RateLimiter: the last thing before the motors, for any policy. Imports numpy and nothing else.
+"""RateLimiter: the last thing before the motors, for any policy. Needs numpy and nothing else.
 
     limiter = RateLimiter.from_yaml("limits.yaml")
     limiter.start(measured_pose)
@@ -21,8 +21,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from slewrl.boxmath import LARGEST, as_power
+
 Vector = NDArray[np.float64]
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
+MOST = f"at most {as_power(LARGEST)} in magnitude"
+"""So that no sum overflows, for messages."""
 
 
 class HasLimits(Protocol):
@@ -66,11 +70,11 @@ class RateLimiter:
         self.names, d = tuple(limits.names), len(limits.names)
         self.low, self.high = _vector(limits.low, d, "low"), _vector(limits.high, d, "high")
         self.up, self.down = _vector(limits.up, d, "up"), _vector(limits.down, d, "down")
-        self._validate()
         self.dt = _period(getattr(limits, "dt", None) if dt is None else dt)
         if not 1 <= longest < math.inf:
             raise ValueError(f"longest is {longest}, expected a finite number of nominal steps >= 1")
         self.longest = float(longest)
+        self._validate()
         self.budget = _allowance(budget, d)
         self.nans = 0
         """How many joints were held because their command was NaN."""
@@ -114,10 +118,15 @@ class RateLimiter:
         """Refuse limits that limit nothing: whatever gave them may not have checked them."""
         for i, name in enumerate(self.names):
             low, high, up, down = (float(x[i]) for x in (self.low, self.high, self.up, self.down))
-            if not -math.inf < low < high < math.inf:
-                raise ValueError(f"{name!r}: range [{low}, {high}], expected finite low < high")
-            if not (0 < up < math.inf and 0 < down < math.inf):
-                raise ValueError(f"{name!r}: rates up {up}, down {down}, expected positive finite numbers")
+            if not -LARGEST <= low < high <= LARGEST:
+                raise ValueError(f"{name!r}: range [{low}, {high}], expected low < high, each {MOST}")
+            if not (0 < up <= LARGEST and 0 < down <= LARGEST):
+                raise ValueError(f"{name!r}: rates up {up}, down {down}, expected positive numbers, each {MOST}")
+            if not max(up, down) * self.longest <= LARGEST:
+                raise ValueError(
+                    f"longest is {self.longest}: {name!r} moves {max(up, down)} in a nominal step, "
+                    f"and a late step may move {MOST}"
+                )
 
     # ------------------------------------------------------------------ before the first step
 
@@ -129,9 +138,12 @@ class RateLimiter:
         there a joint may only come back, within its rate.
         """
         pose = _vector(pose, len(self.names), "pose")
-        if not np.isfinite(pose).all():
-            i = int(np.flatnonzero(~np.isfinite(pose))[0])
-            raise ValueError(f"pose of {self.names[i]!r} is {pose[i]}, expected a finite number: is the encoder read?")
+        usable = np.abs(pose) <= LARGEST
+        if not usable.all():
+            i = int(np.argmin(usable))
+            raise ValueError(
+                f"pose of {self.names[i]!r} is {pose[i]}, expected a finite number, {MOST}: is the encoder read?"
+            )
         self._prev = pose
         self._inside = self._in_range(pose)
 
@@ -275,8 +287,8 @@ class RateLimiter:
         for name, rate in (rates or {}).items():
             if name not in self.names:
                 raise KeyError(f"unknown joint {name!r}; known joints: {', '.join(self.names)}")
-            if not 0 <= rate < math.inf:
-                raise ValueError(f"rate of {name!r} is {rate}, expected a finite number >= 0 (0 holds the joint)")
+            if not 0 <= rate <= LARGEST:
+                raise ValueError(f"rate of {name!r} is {rate}, expected a number >= 0, {MOST} (0 holds the joint)")
             i = self.names.index(name)
             changed[:, i] = np.minimum(full[:, i], rate)
         self._full = changed
@@ -284,8 +296,14 @@ class RateLimiter:
     def set_rates(self, rates: Sequence[Sequence[float]] | Vector) -> None:
         """As ``derate``, for all joints at once: largest rise and fall, (2, d), such as ``rates`` gave before."""
         made = np.array(rates, dtype=np.float64)
-        if made.shape != self._full.shape or not (np.isfinite(made) & (made >= 0)).all():
-            raise ValueError(f"rates have shape {made.shape}, expected {self._full.shape} of finite numbers >= 0")
+        if made.shape != self._full.shape:
+            raise ValueError(
+                f"rates have shape {made.shape}, expected {self._full.shape}: rises and falls of all joints"
+            )
+        usable = (made >= 0) & (made <= LARGEST)
+        if not usable.all():
+            where = tuple(np.argwhere(~usable)[0])
+            raise ValueError(f"rate of {self.names[where[1]]!r} is {made[where]}, expected a number >= 0, {MOST}")
         self._full = np.minimum(made, np.stack([self.up, self.down]))
 
     def hold(self) -> None:

@@ -5,7 +5,8 @@
  *     F_t = [prev - down, prev + up] within [low, high]            per joint
  *
  * in exact arithmetic, not up to rounding; prev is the command last handed out. Bit for bit slewrl's RateLimiter.
- * The proof (docs/guarantee.md, Theorem 1) needs IEEE doubles, rounded to nearest, added in the order written here.
+ * The proof (docs/guarantee.md, Theorem 1) needs IEEE doubles, rounded to nearest, added in the order written here,
+ * and poses, rates and bounds of at most SLEWRL_LARGEST in magnitude, so that no sum overflows.
  */
 
 #if defined(__FAST_MATH__)
@@ -31,6 +32,8 @@
 #define SLEWRL_NO_CONTRACTION _Pragma("STDC FP_CONTRACT OFF")
 #endif
 
+#define SLEWRL_LARGEST @LARGEST@ /* the limits above were checked when this file was written */
+
 /* How many nominal steps' worth a late step may move, >= 1; 1 never makes up for lost time. */
 #ifndef SLEWRL_LONGEST
 #define SLEWRL_LONGEST @LONGEST@
@@ -41,9 +44,9 @@ enum {
     SLEWRL_OK = 0,
     SLEWRL_NOT_INITIALISED, /* slewrl_init comes first */
     SLEWRL_NOT_STARTED,     /* slewrl_start comes before the first step: a change is from somewhere */
-    SLEWRL_BAD_POSE,        /* NaN or infinity: is the encoder read? */
+    SLEWRL_BAD_POSE,        /* NaN, infinity or beyond SLEWRL_LARGEST: is the encoder read? */
     SLEWRL_BAD_JOINT,       /* no such joint */
-    SLEWRL_BAD_RATE,        /* negative, NaN or infinite */
+    SLEWRL_BAD_RATE,        /* negative, NaN, infinite or beyond SLEWRL_LARGEST */
     SLEWRL_BAD_ARITHMETIC,  /* sums are not IEEE doubles rounded to nearest: check compiler flags and FPU mode */
     SLEWRL_FAULT            /* slewrl_control only: holding until slewrl_control_start; the command is valid */
 };
@@ -110,10 +113,10 @@ static inline int slewrl_is_inside(const slewrl_state *state)
     return 1;
 }
 
-/* The rate of a step that was `steps` nominal ones long, rounded towards 0. */
+/* The rate of a step that was `steps` nominal ones long, rounded towards 0; a large SLEWRL_LONGEST overflows nothing. */
 static inline double slewrl_scaled(double rate, double steps)
 {
-    return steps == 1.0 ? rate : nextafter(rate * steps, 0.0);
+    return steps == 1.0 ? rate : slewrl_min(nextafter(rate * steps, 0.0), SLEWRL_LARGEST);
 }
 
 static inline int slewrl_advance(slewrl_state *state, const double *command, double steps, double *out)
@@ -160,7 +163,7 @@ static inline int slewrl_derate(slewrl_state *state, int joint, double rate)
         return SLEWRL_NOT_INITIALISED;
     if (joint < 0 || joint >= SLEWRL_JOINTS)
         return SLEWRL_BAD_JOINT;
-    if (!(rate >= 0.0 && rate < HUGE_VAL)) /* NaN, too */
+    if (!(rate >= 0.0 && rate <= SLEWRL_LARGEST)) /* NaN, too */
         return SLEWRL_BAD_RATE;
     state->rise[joint] = slewrl_min(rate, slewrl_up[joint]);
     state->fall[joint] = slewrl_min(rate, slewrl_down[joint]);
@@ -189,7 +192,7 @@ static inline int slewrl_start(slewrl_state *state, const double *pose)
     if (!slewrl_arithmetic_is_sound())
         return SLEWRL_BAD_ARITHMETIC;
     for (int i = 0; i < SLEWRL_JOINTS; i++)
-        if (!(pose[i] > -HUGE_VAL && pose[i] < HUGE_VAL))
+        if (!(pose[i] >= -SLEWRL_LARGEST && pose[i] <= SLEWRL_LARGEST)) /* NaN, too */
             return SLEWRL_BAD_POSE;
     memmove(state->prev, pose, sizeof state->prev); /* pose may be state->prev itself */
     state->started = 1;
