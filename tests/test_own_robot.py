@@ -94,7 +94,8 @@ def test_a_urdf_becomes_the_same_kind_of_robot(urdf):
 def test_its_limits_are_those_of_the_urdf(urdf):
     path = urdf()
     robot = robot_model(path)
-    assert robot.rate_limits(safety="0.5") == RateLimits.from_urdf(path, dt=0.02, safety="0.5")
+    made = robot.rate_limits(safety="0.5")
+    assert made == RateLimits.from_urdf(path, dt=0.02, safety="0.5").with_reset(robot.default_pose)
     assert robot.rate_limits("tight").delta.tolist() == pytest.approx([12.5 * 0.02 * 0.25] * 4)
     assert robot.presets == ("spec", "tight")
 
