@@ -173,13 +173,20 @@ def test_all_faults_are_named_at_once_with_what_mends_each(tmp_path):
 
 def test_names_and_patterns_that_fit_nothing_are_refused(tmp_path):
     path = urdf(tmp_path, GOOD, ("odd[1]*", "revolute", 'lower="-1" upper="1" velocity="9"'))
-    for said in ({"exclude": ["kne*"]}, {"speeds": {"kne*": 1}}, {"continuous": ["kne*"]}, {"bounds": {"kne*": (0, 1)}}):
+    for said in (
+        {"exclude": ["kne*"]},
+        {"speeds": {"kne*": 1}},
+        {"continuous": ["kne*"]},
+        {"bounds": {"kne*": (0, 1)}},
+    ):
         with pytest.raises(KeyError, match=r"no movable joint 'kne\*'; it has: hip, odd"):
             RateLimits.from_urdf(path, dt=0.02, **said)
     assert RateLimits.from_urdf(path, dt=0.02, exclude=["odd[1]*"]).names == ("hip",)  # a name before a pattern
     with pytest.raises(ValueError, match="no joint is left"):
         RateLimits.from_urdf(path, dt=0.02, exclude=["*"])
-    with pytest.raises(ValueError, match="speeds of 'hip' is 'fast', expected a plain decimal|'hip' has velocity limit"):
+    with pytest.raises(
+        ValueError, match="speeds of 'hip' is 'fast', expected a plain decimal|'hip' has velocity limit"
+    ):
         RateLimits.from_urdf(path, dt=0.02, speeds={"hip": "fast"})
 
 
@@ -287,7 +294,8 @@ def test_a_file_that_explodes_is_refused_at_once(tmp_path, text, message):
 
 
 def test_aliases_and_merges_of_an_honest_file_are_read(tmp_path):
-    text = "d: &d {min_position: -1, max_position: 1, max_velocity: 2}\njoint_limits: {a: *d, b: {<<: *d, max_velocity: 1}}"
+    row = "{min_position: -1, max_position: 1, max_velocity: 2}"
+    text = f"d: &d {row}\njoint_limits: {{a: *d, b: {{<<: *d, max_velocity: 1}}}}"
     assert RateLimits.from_joint_limits_yaml(written(tmp_path, text), dt=1).delta.tolist() == [2, 1]
 
 

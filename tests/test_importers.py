@@ -83,7 +83,11 @@ def test_continuous_joints_need_bounds(urdf):
         (URDF.replace(' velocity="23"', ""), ValueError, "'left_hip_joint' has no velocity limit"),
         (URDF.replace('"23"', '"0"'), ValueError, "'left_hip_joint' has velocity limit 0, expected a positive"),
         (URDF.replace('"23"', '"nan"'), ValueError, "'left_hip_joint' has velocity limit 'nan', expected a finite"),
-        (URDF.replace('lower="-0.43" upper="0.43"', 'lower="0.43" upper="-0.43"'), ValueError, r"range \[0.43, -0.43\], expected low < high"),
+        (
+            URDF.replace('lower="-0.43" upper="0.43"', 'lower="0.43" upper="-0.43"'),
+            ValueError,
+            r"range \[0.43, -0.43\], expected low < high",
+        ),
         (URDF.replace("left_slide_joint", "left_hip_joint"), ValueError, "duplicate joint name 'left_hip_joint'"),
     ],
 )
@@ -158,7 +162,10 @@ def test_moveit_yaml_takes_bounds_from_the_urdf(tmp_path, urdf):
         ("joint_limits: {hip: {has_velocity_limits: maybe}}", "has_velocity_limits is 'maybe', expected true or false"),
         ("joint_limits: {hip: {has_velocity_limits: yes, max_velocty: 1}}", "is on but max_velocity is missing"),
         ("joint_limits: {hip: 3}", "joint 'hip' is '3', expected a mapping"),
-        ("joint_limits: !!python/object/apply:os.system ['true']", "line 1 has the tag 'tag:yaml.org,2002:python/object/apply:os.system', expected"),
+        (
+            "joint_limits: !!python/object/apply:os.system ['true']",
+            "line 1 has the tag 'tag:yaml.org,2002:python/object/apply:os.system', expected",
+        ),
     ],
 )
 def test_bad_yaml(tmp_path, text, message):
@@ -318,11 +325,26 @@ def test_a_limiter_needs_neither_torch_nor_onnxruntime(tmp_path):
         ("joints: {'': {delta: 1, low: -1, high: 1}}", "joint name is '', expected"),
         ("joints: {' ': {delta: 1, low: -1, high: 1}}", "joint name is ' ', expected"),
         ('joints: {"a\\e[31m": {delta: 1, low: -1, high: 1}}', "joint name is 'a.x1b.31m', expected"),
-        ("joints: {hip: {delta: 1/3, low: -1, high: 1}}", "'hip' is '1/3', expected a finite number, as a plain decimal"),
-        ("joints: {hip: {delta: 1_0, low: -1, high: 1}}", "'hip' is '1_0', expected a finite number, as a plain decimal"),
-        ("joints: {hip: {delta: 0x1F, low: -1, high: 1}}", "'hip' is '0x1F', expected a finite number, as a plain decimal"),
-        ("joints: {hip: {delta: 1:30, low: -1, high: 1}}", "'hip' is '1:30', expected a finite number, as a plain decimal"),
-        ("joints: {hip: {delta: true, low: -1, high: 1}}", "'hip' is 'true', expected a finite number, as a plain decimal"),
+        (
+            "joints: {hip: {delta: 1/3, low: -1, high: 1}}",
+            "'hip' is '1/3', expected a finite number, as a plain decimal",
+        ),
+        (
+            "joints: {hip: {delta: 1_0, low: -1, high: 1}}",
+            "'hip' is '1_0', expected a finite number, as a plain decimal",
+        ),
+        (
+            "joints: {hip: {delta: 0x1F, low: -1, high: 1}}",
+            "'hip' is '0x1F', expected a finite number, as a plain decimal",
+        ),
+        (
+            "joints: {hip: {delta: 1:30, low: -1, high: 1}}",
+            "'hip' is '1:30', expected a finite number, as a plain decimal",
+        ),
+        (
+            "joints: {hip: {delta: true, low: -1, high: 1}}",
+            "'hip' is 'true', expected a finite number, as a plain decimal",
+        ),
         (f"joints: {{hip: {{delta: 1, low: -1, high: {'1' * 5000}}}}}", r"^high of 'hip' is '1{20,50}\.\.\. \(5002 ch"),
     ],
 )

@@ -30,7 +30,7 @@ Number = int | float | str | Fraction
 
 
 DECIMAL = re.compile(r"(?=.{1,1700}$)[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
-"""A plain decimal number, long enough to write any float64 in full, and no longer: 1e999999999 would fill the memory."""
+"""A plain decimal number, long enough to write any float64 in full, no longer: 1e999999999 would fill the memory."""
 
 
 def exact(value: Number) -> Fraction:

@@ -149,8 +149,12 @@ class _SheetLoader(TextLoader):
     tags = ("!degrees", "!radians")
 
 
+def _tagged(loader: TextLoader, node: Any) -> Tagged:
+    return Tagged(node.tag, str(loader.construct_scalar(node)))
+
+
 for _tag in _SheetLoader.tags:
-    _SheetLoader.add_constructor(_tag, lambda loader, node: Tagged(node.tag, loader.construct_scalar(node)))  # type: ignore[no-untyped-call]
+    _SheetLoader.add_constructor(_tag, _tagged)
 
 
 def read_joint_limits(path: str | Path, urdf: str | Path | None = None) -> Sheet:
@@ -194,8 +198,8 @@ def _row_joint(row: dict[str, Any], known: Joint, where: str) -> Joint:
         for end in ("min", "max")
     )
     velocity = _value(_switched(row, "has_velocity_limits", "max_velocity", where), known.unit, where)
-    said = (known[i] if value is None else value for i, value in enumerate((velocity, low, high)))
-    return Joint(*said, known.unit)
+    said = [known[i] if value is None else value for i, value in enumerate((velocity, low, high))]
+    return known._replace(velocity=said[0], low=said[1], high=said[2])
 
 
 def _value(value: Any, unit: str, where: str, up: bool = False) -> Number | None:

@@ -102,8 +102,8 @@ class RateLimits:
         """
         if self.units == MIXED:
             raise ValueError(
-                f"kappa compares rates of one unit, and these limits are in {MIXED}; take it of the joints of one unit, "
-                "delta[joints].max() / delta[joints].min()"
+                f"kappa compares rates of one unit, and these limits are in {MIXED}; take it of the joints "
+                "of one unit, delta[joints].max() / delta[joints].min()"
             )
         return float(self.delta.max() / self.delta.min())
 

@@ -30,7 +30,7 @@ class TextLoader(yaml.SafeLoader):
         if tag not in (None, "!", *self.tags):
             expected = f"expected {' or '.join(self.tags)}" if self.tags else "expected none"
             raise ValueError(f"line {line} has the tag {tag!r}, {expected}")
-        node: Any = super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+        node: Any = super().compose_node(parent, index)
         if node not in self._sizes:
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"line {line} has an alias of what it is part of")

@@ -5,7 +5,7 @@ delta = velocity * dt * safety is computed in exact rationals from the decimals 
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
@@ -109,41 +109,50 @@ def chosen(
     if angles not in (None, *get_args(Angles)):
         raise ValueError(f"angles is {angles!r}, expected 'radians' or 'degrees'")
     if angles == "degrees" and sheet.kind == "MJCF":
-        raise ValueError("angles is 'degrees', but an MJCF says for itself what its angles are in (<compiler angle=...>)")
+        raise ValueError(
+            "angles is 'degrees', but an MJCF says for itself what its angles are in (<compiler angle=...>)"
+        )
     found = {name: in_radians(joint) if angles == "degrees" else joint for name, joint in sheet.joints.items()}
     wanted = list(found) if joints is None else list(joints)
     if twice := sorted({name for name in wanted if wanted.count(name) > 1}):
         raise ValueError(f"joints names {twice[0]!r} twice")
     if unknown := [name for name in wanted if name not in found]:
-        raise KeyError(_unknown(sheet, unknown[0]))
-    endless = set(_matching(said.get("continuous", ()), sheet))
+        raise KeyError(_unknown(str(sheet.path), unknown[0], found))
+    where = str(sheet.path)
+    endless = set(matching(said.get("continuous", ()), found, where))
     for name in endless:
         _check_endless(name, found[name], angles)
         found[name] = found[name]._replace(low=None, high=None)
     for pattern, speed in (said.get("speeds") or {}).items():
-        for name in _matching([pattern], sheet):
-            found[name] = found[name]._replace(velocity=speed)
+        for name in matching([pattern], found, where):
+            found[name] = found[name]._replace(velocity=_certain(speed))
     for pattern, (low, high) in (bounds or {}).items():
-        for name in _matching([pattern], sheet):
-            found[name] = found[name]._replace(low=low, high=high)
+        for name in matching([pattern], found, where):
+            found[name] = found[name]._replace(low=_certain(low), high=_certain(high))
             endless.discard(name)
-    out = set(_matching(said.get("exclude", ()), sheet))
+    out = set(matching(said.get("exclude", ()), found, where))
     if not (left := {name: found[name] for name in wanted if name not in out}):
         raise ValueError(f"{sheet.path}: no joint is left of {', '.join(found)}")
     return left, endless & set(left)
 
 
-def _matching(patterns: Iterable[str], sheet: Sheet) -> Iterator[str]:
+def _certain(value: Number) -> Number:
+    """What the user says, no longer text whose unit might be doubted; what is no number stays, to be refused."""
+    number = finite(value) if isinstance(value, str) else None
+    return value if number is None else number
+
+
+def matching(patterns: Iterable[str], joints: Collection[str], where: str) -> Iterator[str]:
     """The joints of that name, or else of that pattern."""
     for pattern in patterns:
-        names = [pattern] if pattern in sheet.joints else [n for n in sheet.joints if fnmatchcase(n, pattern)]
+        names = [pattern] if pattern in joints else [name for name in joints if fnmatchcase(name, pattern)]
         if not names:
-            raise KeyError(_unknown(sheet, pattern))
+            raise KeyError(_unknown(where, pattern, joints))
         yield from names
 
 
-def _unknown(sheet: Sheet, name: str) -> str:
-    return f"{sheet.path}: no movable joint {name!r}; it has: {', '.join(sheet.joints)}"
+def _unknown(where: str, name: str, joints: Iterable[str]) -> str:
+    return f"{where}: no movable joint {name!r}; it has: {', '.join(joints)}"
 
 
 def _check_endless(name: str, joint: Joint, angles: Angles | None) -> None:
@@ -160,15 +169,22 @@ def _check_endless(name: str, joint: Joint, angles: Angles | None) -> None:
 
 
 def not_radians(joint: Joint) -> Iterator[tuple[str, str]]:
-    """What of a joint that turns cannot be in rad and rad/s: "speeds" or "bounds", and why."""
+    """What of a joint that turns cannot be in rad and rad/s: "speeds" or "bounds", and why.
+
+    Only text is doubted: a number that is not text is in rad for certain.
+    """
+    doubted = [isinstance(value, str) for value in joint[:3]]
     speed, low, high = (finite(value) for value in joint[:3])
-    rate, span = f"velocity limit {_shown(joint.velocity)} rad/s", f"range [{_shown(joint.low)}, {_shown(joint.high)}] rad"
+    rate, span = (
+        f"velocity limit {_shown(joint.velocity)} rad/s",
+        f"range [{_shown(joint.low)}, {_shown(joint.high)}] rad",
+    )
     ranged = low is not None and high is not None and low < high
-    if speed is not None and speed > FASTEST:
+    if speed is not None and doubted[0] and speed > FASTEST:
         yield "speeds", f"{rate}, more than {FASTEST / (2 * math.pi):.0f} turns a second; is it in degrees?"
-    elif speed is not None and ranged and speed * BLINK > high - low:  # type: ignore[operator]
+    elif speed is not None and ranged and any(doubted) and speed * BLINK > high - low:  # type: ignore[operator]
         yield "speeds", f"{rate}, which crosses its {span} in less than {float(BLINK):g} s; is it in degrees?"
-    if ranged and max(-low, high) > FARTHEST:  # type: ignore[operator, type-var]
+    if ranged and any(doubted[1:]) and max(-low, high) > FARTHEST:  # type: ignore[operator, type-var]
         yield "bounds", f"{span}, more than {FARTHEST / (2 * math.pi):.0f} turns; is it in degrees?"
 
 
@@ -261,7 +277,7 @@ def arguments(
 
 def continuous_bound(delta: Fraction) -> Fraction:
     """The power of two next below REACH deltas."""
-    return Fraction(2) ** (math.frexp(min(delta, 10**9) * REACH)[1] - 1)
+    return Fraction(2) ** (math.frexp(min(float(delta), 1e9) * REACH)[1] - 1)
 
 
 def smaller(value: Number | None, label: str) -> Fraction:

@@ -16,7 +16,9 @@ SIZES = {"box": 3, "sphere": 1, "capsule": 2, "cylinder": 2, "ellipsoid": 3}
 """How many numbers say how large a primitive is."""
 KINDS = {int(getattr(mujoco.mjtGeom, f"mjGEOM_{kind.upper()}")): kind for kind in SIZES}
 AT_ORIGIN = np.zeros(3)
-JOINT_KINDS = {int(getattr(mujoco.mjtJoint, f"mjJNT_{kind.upper()}")): kind for kind in ("free", "ball", "slide", "hinge")}
+JOINT_KINDS = {
+    int(getattr(mujoco.mjtJoint, f"mjJNT_{kind.upper()}")): kind for kind in ("free", "ball", "slide", "hinge")
+}
 ROUNDING = Fraction(1, 2**50)
 """More than MuJoCo's own reading of a decimal in degrees is off by: four roundings of 2^-53."""
 
