@@ -57,11 +57,13 @@ def from_sheet(
     """Limits from a datasheet and what the user says beside it; see ``RateLimits.from_urdf``."""
     found, endless = chosen(sheet, joints, bounds, said)
     made = arguments(found, dt, safety, str(sheet.path), endless, said.get("angles"), sheet.kind)
-    notes = [
-        f"continuous: {name} is kept within ±{float(made['high'][name]):g} rad, where float32 still resolves a step"
-        for name in endless
-    ]
-    return Read(made, {name: joint.unit for name, joint in found.items()}, (*sheet.notes, *sorted(notes)))
+    kept: dict[float, list[str]] = {}
+    for name in [name for name in found if name in endless]:
+        kept.setdefault(float(made["high"][name]), []).append(name)
+    notes = (
+        f"continuous, kept within ±{far:g} rad, where float32 resolves a step: {', '.join(kept[far])}" for far in kept
+    )
+    return Read(made, {name: joint.unit for name, joint in found.items()}, (*sheet.notes, *notes))
 
 
 def from_urdf(

@@ -49,6 +49,16 @@ class Fault(NamedTuple):
     mends: tuple[str, ...]
 
 
+OPTIONS = {
+    "--speeds": "--speeds {name}={unit}_PER_S",
+    "--bounds": "--bounds {name}=LOW,HIGH",
+    "--continuous": "--continuous {name}",
+    "--exclude": "--exclude {name}",
+    "--angles degrees": "--angles degrees if the file is in degrees",
+    "--angles radians": "--angles radians if it is right",
+    "--urdf": "--urdf PATH",
+}
+"""What to type."""
 IN_PYTHON = {
     "--speeds": "speeds={name: 9}",
     "--bounds": "bounds={name: (low, high)}",
@@ -63,35 +73,35 @@ IN_PYTHON = {
 class DatasheetError(ValueError):
     """Joints that a file says too little of, or what cannot be; all of them, and what to do about each."""
 
-    def __init__(self, where: str, joints: int, faults: tuple[Fault, ...], units: Mapping[str, str]) -> None:
+    def __init__(self, where: str, joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> None:
         self.faults = faults
+        self.perhaps = _perhaps(joints, faults)
         count = len({fault.joint for fault in faults})
-        lines = [f"{where}: {count} of {joints} joint{'s' * (joints > 1)} cannot be used as the file has it:"]
-        alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        lines = [f"{where}: {count} of {len(joints)} joint{'s' * (len(joints) > 1)} cannot be used as the file has it:"]
+        alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
         for fault in faults:
-            alike.setdefault((fault.reason, fault.mends), []).append(fault.joint)
-        for (reason, mends), names in alike.items():
+            alike.setdefault((joints[fault.joint].unit, *fault[1:]), []).append(fault.joint)
+        for (unit, reason, mends), names in alike.items():
             have = f"joint {names[0]!r} has" if len(names) == 1 else f"joints {', '.join(map(repr, names))} have"
-            lines.append(f"  {have} {reason}" + f"; give {_options(names, mends, units)}" * bool(mends))
+            name = "NAME" if len(names) > 1 else shlex.quote(names[0])
+            given = ", or ".join(OPTIONS[option].format(name=name, unit=unit.upper()) for option in mends)
+            lines.append(f"  {have} {reason}" + f"; give {given}" * bool(mends))
+        if self.perhaps:
+            words = (f"{option} {' '.join(map(shlex.quote, names))}" for option, names in self.perhaps.items())
+            lines.append(f"Perhaps: {' '.join(words)}")
         if keywords := [IN_PYTHON[option] for option in IN_PYTHON if any(option in f.mends for f in faults)]:
             lines.append(f"In Python: {', '.join(keywords)}.")
         super().__init__("\n".join(lines))
 
 
-def _options(names: list[str], mends: Iterable[str], units: Mapping[str, str]) -> str:
-    """What to type, with the joints' names in it."""
-    quoted = [shlex.quote(name) for name in names]
-    values = {
-        "--speeds": [
-            f"{name}={'RAD_PER_S' if units[plain] == 'rad' else 'M_PER_S'}"
-            for name, plain in zip(quoted, names, strict=True)
-        ],
-        "--bounds": [f"{name}=LOW,HIGH" for name in quoted],
-        "--angles degrees": [],
-        "--angles radians": ["if they are right"],
-        "--urdf": ["PATH"],
-    }
-    return ", or ".join(" ".join((option, *values.get(option, quoted))) for option in mends)
+def _perhaps(joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> dict[str, list[str]]:
+    """What would mend some faults without a number: leave out what has no speed, take for a wheel what has no stops."""
+    silent = [name for name, joint in joints.items() if joint.velocity is None]
+    out = silent if len(silent) < len(joints) else []
+    wheels = [name for name in joints if any(f.joint == name for f in faults) and name not in silent]
+    wheels = [name for name in wheels if all("--continuous" in f.mends for f in faults if f.joint == name)]
+    found = {"--continuous": wheels, "--exclude": out if any(fault.mends for fault in faults) else []}
+    return {option: names for option, names in found.items() if names}
 
 
 # ---------------------------------------------------------------------- which joints, and what is known of them
@@ -181,11 +191,11 @@ def not_radians(joint: Joint) -> Iterator[tuple[str, str]]:
     )
     ranged = low is not None and high is not None and low < high
     if speed is not None and doubted[0] and speed > FASTEST:
-        yield "speeds", f"{rate}, more than {FASTEST / (2 * math.pi):.0f} turns a second; is it in degrees?"
+        yield "speeds", f"{rate}, more than {FASTEST / (2 * math.pi):.0f} turns a second"
     elif speed is not None and ranged and any(doubted) and speed * BLINK > high - low:  # type: ignore[operator]
-        yield "speeds", f"{rate}, which crosses its {span} in less than {float(BLINK):g} s; is it in degrees?"
+        yield "speeds", f"{rate}, which crosses its {span} in less than {float(BLINK):g} s"
     if ranged and any(doubted[1:]) and max(-low, high) > FARTHEST:  # type: ignore[operator, type-var]
-        yield "bounds", f"{span}, more than {FARTHEST / (2 * math.pi):.0f} turns; is it in degrees?"
+        yield "bounds", f"{span}, more than {FARTHEST / (2 * math.pi):.0f} turns"
 
 
 MEND_SPEED = ("--speeds", "--exclude")
@@ -261,10 +271,9 @@ def arguments(
     if not 0 < share <= 1:
         raise ValueError(f"safety is {safety}, expected a share of the rated speed in (0, 1]")
     faults = tuple(f for name, joint in found.items() for f in _faults(name, joint, name in endless, angles, kind))
-    units = {name: joint.unit for name, joint in found.items()}
     if faults:
         known = faults if kind else tuple(fault._replace(mends=()) for fault in faults)
-        raise DatasheetError(where, len(found), known, units)
+        raise DatasheetError(where, found, known)
     made: dict[str, dict[str, Number]] = {"delta": {}, "low": {}, "high": {}}
     for name, joint in found.items():
         delta = smaller(joint.velocity, f"velocity of {name!r}") * period * share
@@ -272,7 +281,8 @@ def arguments(
         low, high = (-bound, bound) if name in endless else (joint.low, joint.high)
         for key, value in (("delta", delta), ("low", low), ("high", high)):
             made[key][name] = value  # type: ignore[assignment]
-    return {**made, "groups": guess_groups(found), "dt": float(dt), "units": "/".join(sorted(set(units.values())))}
+    units = sorted({joint.unit for joint in found.values()})
+    return {**made, "groups": guess_groups(found), "dt": float(dt), "units": "/".join(units)}
 
 
 def continuous_bound(delta: Fraction) -> Fraction:

@@ -215,7 +215,8 @@ def _finished_joint(path: str | Path, joint: JointSpec, wishes: Wishes) -> Joint
     if speed is not None:
         _float(speed, where)
     for what, why in not_radians(Joint(None if speed is None else str(speed), low, high)):
-        raise ValueError(f"{where} has {why} If so, {_say(path, what, joint, '12' if what == 'speeds' else '[-1, 1]')}")
+        wish = _say(path, what, joint, "12" if what == "speeds" else "[-1, 1]")
+        raise ValueError(f"{where} has {why}; is it in degrees? If so, {wish}")
     kp, kd = _wish(wishes.gains, joint, _gains(joint, float(effort)))
     turns = replace(joint, low=low, high=high, default=min(max(pose, least), most))
     return replace(turns, speed=speed, effort=effort, kp=kp, kd=kd, armature=joint.armature or ROTOR)
