@@ -69,9 +69,10 @@ def main() -> None:
     summary = f"{len(files)} files: " + ", ".join(f"{counts[kind]} {kind}" for kind in ("read", "mended", "refused"))
     rows = [f"| {path.parents[1].name}/{path.name} | {kind} | {how} | {mend} |" for path, kind, how, mend in found]
     head = f"slewrl {__version__}, `python benchmarks/urdfs.py FOLDER`, dt = {DT} s. {summary}.\n"
-    lines = [head, "| file | | joints, or the reason | what mends it (“…”: the joints it names, tried) |", "|---|---|---|---|", *rows]
+    columns = "| file | | joints, or the reason | what mends it; “…”: these joints, tried |"
+    lines = [head, columns, "|---|---|---|---|", *rows]
     if options.write:
-        write(options.write, "benchmarks/urdfs.py", "\n".join(lines))
+        write(options.write, "urdfs", "\n".join(lines))
     else:
         print("\n".join(lines))
 

@@ -1,8 +1,10 @@
 """What a robot's files say, in the units they say it in, and what a user says beside them."""
 
+import importlib
 import math
 import time
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -316,3 +318,21 @@ def test_numbers_beyond_all_measure_are_refused_at_once(tmp_path, number):
     with pytest.raises(ValueError) as caught:
         RateLimits.from_yaml(ours)
     assert len(str(caught.value)) < 200
+
+
+# ---------------------------------------------------------------------- a folder of robots
+
+
+def test_a_folder_of_robots_as_a_table(tmp_path, monkeypatch):
+    """benchmarks/urdfs.py tries what a refusal proposes, and makes up no number."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    urdfs = importlib.import_module("urdfs")
+    wheel, caster = FAULTS[1], FAULTS[3]
+    assert urdfs.outcome(urdf(tmp_path, GOOD)) == ("read", "1 joints", "")
+    kind, how, mend = urdfs.outcome(urdf(tmp_path, GOOD, wheel, caster))
+    assert kind == "mended" and how.endswith("; then 2 joints") and mend == "`--continuous …` (1) `--exclude …` (1)"
+    assert urdfs.outcome(urdf(tmp_path, GOOD, FAULTS[5]))[0] == "refused"
+    assert urdfs.outcome(urdf(tmp_path))[:2] == (
+        "refused",
+        "no movable joint (expected type revolute, prismatic, continuous)",
+    )
