@@ -174,6 +174,16 @@ def test_all_faults_are_named_at_once_with_what_mends_each(tmp_path):
     assert limits.delta[-3:].tolist() == pytest.approx([0.08, 0.04, 0.06])
 
 
+def test_an_arm_is_never_proposed_as_a_wheel(tmp_path):
+    """MoveIt's files leave bounds out, and a range in degrees is a range."""
+    moveit = written(tmp_path, "joint_limits: {elbow: {max_velocity: 2}}")
+    arm = urdf(tmp_path, ("elbow", "revolute", 'lower="-170" upper="170" velocity="2"'))
+    for read, path in ((RateLimits.from_joint_limits_yaml, moveit), (RateLimits.from_urdf, arm)):
+        with pytest.raises(ValueError, match="1 of 1 joint") as caught:
+            read(path, dt=0.02)
+        assert "Perhaps" not in str(caught.value)
+
+
 def test_names_and_patterns_that_fit_nothing_are_refused(tmp_path):
     path = urdf(tmp_path, GOOD, ("odd[1]*", "revolute", 'lower="-1" upper="1" velocity="9"'))
     for said in (

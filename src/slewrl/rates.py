@@ -96,11 +96,13 @@ class DatasheetError(ValueError):
 
 def _perhaps(joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> dict[str, list[str]]:
     """What would mend some faults without a number: leave out what has no speed, take for a wheel what has no stops."""
-    silent = [name for name, joint in joints.items() if joint.velocity is None]
-    out = silent if len(silent) < len(joints) else []
-    wheels = [name for name in joints if any(f.joint == name for f in faults) and name not in silent]
-    wheels = [name for name in wheels if all("--continuous" in f.mends for f in faults if f.joint == name)]
-    found = {"--continuous": wheels, "--exclude": out if any(fault.mends for fault in faults) else []}
+    mends: dict[str, list[tuple[str, ...]]] = {}
+    for fault in faults:
+        mends.setdefault(fault.joint, []).append(fault.mends)
+    silent = [name for name in mends if joints[name].velocity is None and all("--exclude" in m for m in mends[name])]
+    # Another file may know of stops (--urdf); a range that looks wrong is one all the same.
+    wheels = [name for name in mends if mends[name] == [MEND_ENDLESS] and name not in silent]
+    found = {"--continuous": wheels, "--exclude": silent if len(silent) < len(joints) else []}
     return {option: names for option, names in found.items() if names}
 
 
@@ -200,9 +202,10 @@ def not_radians(joint: Joint) -> Iterator[tuple[str, str]]:
 
 MEND_SPEED = ("--speeds", "--exclude")
 MEND_RANGE = ("--bounds", "--exclude")
+MEND_ENDLESS = ("--continuous", *MEND_RANGE)
 MEND_UNIT = {
     "speeds": ("--speeds", "--angles degrees", "--angles radians"),
-    "bounds": ("--continuous", "--bounds", "--angles degrees", "--angles radians"),
+    "bounds": ("--bounds", "--angles degrees", "--angles radians", "--continuous"),
 }
 
 
@@ -229,8 +232,9 @@ def _range_faults(joint: Joint, kind: str) -> Iterator[tuple[str, tuple[str, ...
     low, high = finite(joint.low), finite(joint.high)
     span = f"range [{_shown(joint.low)}, {_shown(joint.high)}]"
     if joint.low is None or joint.high is None:
-        more = ("--urdf",) * (kind == "joint_limits.yaml") + ("--continuous",) * (joint.unit == "rad")
-        yield "no position bounds, expected low < high", (*more, *MEND_RANGE)
+        more = ("--urdf",) if kind == "joint_limits.yaml" else ()
+        mends = MEND_ENDLESS if joint.unit == "rad" else MEND_RANGE
+        yield "no position bounds, expected low < high", (*more, *mends)
     elif low is None or high is None:
         yield f"{span}, expected finite numbers, as plain decimals", MEND_RANGE
     elif low >= high:
