@@ -84,7 +84,7 @@ def test_limits_of_a_preset(slewrl, tmp_path):
         ([URDF], "error: --dt is missing"),
         ([URDF, "--dt", "0.02", "--safety", "2"], "error: safety is 2.0, expected a share"),
         ([URDF, "--dt", "0.02", "--joints", "elbow"], "error: "),
-        (["H1:paper", "--safety", "0.5"], "error: --dt, --safety, --bounds and --urdf are for a datasheet"),
+        (["H1:paper", "--safety", "0.5"], "error: --safety is for a datasheet; H1:paper has its limits"),
         (
             [URDF, "--dt", "0.02", "--bounds", "left_ankle_joint"],
             "error: --bounds is 'left_ankle_joint', expected NAME=",
@@ -147,9 +147,91 @@ def test_bounds_from_the_command_line(slewrl, tmp_path):
     path = tmp_path / "wheel.urdf"
     path.write_text('<robot><joint name="wheel" type="continuous"><limit velocity="9"/></joint></robot>')
     missing = slewrl("limits", path, "--dt", "0.02")
-    assert missing.returncode == 2 and "--bounds name=low,high" in missing.stderr
+    assert missing.returncode == 2 and "--continuous wheel, or --bounds wheel=LOW,HIGH" in missing.stderr
     result = slewrl("limits", path, "--dt", "0.02", "--bounds", "wheel=-100,100")
     assert result.returncode == 0 and RateLimits.from_yaml(tmp_path / "limits.yaml").high[0] == 100
+
+
+def robot(tmp_path, *joints, name="robot.urdf"):
+    """A URDF of (name, type, attributes of its limit, more XML)."""
+    made = (f'<joint name="{n}" type="{kind}"><limit {said}/>{more}</joint>' for n, kind, said, more in joints)
+    (tmp_path / name).write_text(f"<robot>{''.join(made)}</robot>")
+    return name
+
+
+HINGE = 'lower="-1.23456" upper="1.23456" velocity="12.345"'
+
+
+def test_limits_of_a_robot_with_everything(slewrl, tmp_path):
+    """Wheels, a rail, a finger that follows, and joints that nobody drives."""
+    path = robot(
+        tmp_path,
+        ("[/]left[bold]:smile:_hip_joint", "revolute", HINGE, ""),
+        ("knee", "revolute", HINGE.replace("12.345", "1.2345"), ""),
+        ("rail", "prismatic", 'lower="0" upper="1" velocity="0.1" acceleration="3"', ""),
+        ("wheel", "continuous", 'velocity="10"', ""),
+        ("caster_1", "continuous", "", ""),
+        ("caster_2", "continuous", "", ""),
+        ("finger", "revolute", HINGE, '<mimic joint="knee"/>'),
+    )
+    refused = slewrl("limits", path, "--dt", "0.02")
+    assert refused.returncode == 2 and "Traceback" not in refused.stderr and not (tmp_path / "limits.yaml").exists()
+    for part in ("3 of 6 joints", "Perhaps: --continuous wheel --exclude caster_1 caster_2"):
+        assert part in refused.stderr
+    result = slewrl("limits", path, "--dt", "0.02", "--continuous", "wheel", "--exclude", "caster_*")
+    shown = " ".join(result.stdout.split())
+    assert result.returncode == 0, result.stderr
+    for part in (
+        "[/]left[bold]:smile:_hip_joint",
+        "left out: mimic joints finger",
+        "left out: acceleration limits of rail",
+        "continuous, kept within ±32768 rad, where float32 resolves a step: wheel",
+        "m: kappa = 1 (all joints alike); rad: kappa = 10 ([/]left[bold]:smile:_hip_joint against knee)",
+    ):
+        assert part in shown
+    again = slewrl("limits", "limits.yaml", "--exclude", "rail", "knee", "--out", "few.yaml")
+    assert "kappa is not given: the joints are in m/rad" in " ".join(again.stdout.split())
+    assert RateLimits.from_yaml(tmp_path / "few.yaml").dim == 2
+
+
+def test_limits_of_an_mjcf(slewrl, tmp_path):
+    (tmp_path / "arm.xml").write_text(
+        '<mujoco><worldbody><body><geom size="1"/><joint name="hip" range="-90 90"/></body></worldbody></mujoco>'
+    )
+    refused = slewrl("limits", "arm.xml", "--dt", "0.02")
+    assert "'hip' has no velocity limit (an MJCF has no place for it)" in refused.stderr
+    result = slewrl("limits", "arm.xml", "--dt", "0.02", "--speeds", "hip=5")
+    assert result.returncode == 0 and "-1.571" in result.stdout
+
+
+def test_a_table_of_80_columns_cuts_no_digit(slewrl, tmp_path, monkeypatch):
+    """The group goes first, then a long name is folded."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("left_front_shoulder_pitch_joint", "left_" + "very_" * 12 + "long_name_joint"):
+        path = robot(tmp_path, (name, "revolute", HINGE, ""))
+        result = slewrl("limits", path, "--dt", "0.01", "--safety", "0.9", "--force")
+        for digits in (" 11.11 ", " 0.1111 ", " -1.235 ", " 1.235 ", " 4.5%"):
+            assert digits in result.stdout
+        assert max(map(len, result.stdout.splitlines())) <= 80 and "…" not in result.stdout
+        assert "group" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--out", ""], "error: --out is the folder '.', expected the name of a file"),
+        (["--out", "."], "error: --out is the folder '.', expected the name of a file"),
+        (["--force", "--out", ""], "error: --out is the folder '.', expected the name of a file"),
+        (["--speeds", "hip"], "error: --speeds is 'hip', expected NAME=SPEED"),
+        (["--urdf", URDF], "error: --urdf is for a joint_limits.yaml"),
+        (["--exclude", "*"], "no joint is left"),
+    ],
+)
+def test_options_of_limits_that_make_no_sense(slewrl, arguments, message):
+    result = slewrl("limits", URDF, "--dt", "0.02", *arguments)
+    assert result.returncode == 2 and message in result.stderr and "Traceback" not in result.stderr
+    empty = slewrl("limits", "", "--dt", "0.02")
+    assert empty.returncode == 2 and "error: no file ''" in empty.stderr
 
 
 def test_a_limit_that_never_binds_is_pointed_out(slewrl):

@@ -90,6 +90,8 @@ def test_the_limits_page_is_code_that_runs(tmp_path, monkeypatch):
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "limits.md").read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "robot.urdf").write_text((ROOT / "examples" / "leg.urdf").read_text())
+    hinges = '<geom size="1"/><joint name="left_knee" range="0 90"/><joint name="left_hip" axis="1 0 0" range="0 90"/>'
+    (tmp_path / "robot.xml").write_text(f"<mujoco><worldbody><body>{hinges}</body></worldbody></mujoco>")
     RateLimits.preset("H1", "paper").to_yaml("limits.yaml")
     (tmp_path / "joint_limits.yaml").write_text("joint_limits: {left_ankle_joint: {max_velocity: 9.0}}")
     for line in code.splitlines():

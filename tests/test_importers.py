@@ -67,7 +67,7 @@ def test_urdf_never_rounds_outward(tmp_path, dt, safety):
 
 
 def test_continuous_joints_need_bounds(urdf):
-    with pytest.raises(ValueError, match=r"'left_wheel_joint' has no position bounds.*bounds=\{name: \(low, high\)\}"):
+    with pytest.raises(ValueError, match=r"(?s)'left_wheel_joint' has no position bounds.*bounds=\{name: \("):
         RateLimits.from_urdf(urdf, dt=0.02)
     limits = RateLimits.from_urdf(urdf, dt=0.02, bounds={"left_wheel_joint": ("-100", "100")})
     assert limits.names == ("left_hip_joint", "left_slide_joint", "left_wheel_joint")  # no fixed, no mimic
@@ -82,8 +82,12 @@ def test_continuous_joints_need_bounds(urdf):
         ("<robot/>", ValueError, "no movable joint"),
         (URDF.replace(' velocity="23"', ""), ValueError, "'left_hip_joint' has no velocity limit"),
         (URDF.replace('"23"', '"0"'), ValueError, "'left_hip_joint' has velocity limit 0, expected a positive"),
-        (URDF.replace('"23"', '"nan"'), ValueError, "velocity of 'left_hip_joint' is 'nan', expected a finite"),
-        (URDF.replace('lower="-0.43" upper="0.43"', 'lower="0.43" upper="-0.43"'), ValueError, "is not below high"),
+        (URDF.replace('"23"', '"nan"'), ValueError, "'left_hip_joint' has velocity limit 'nan', expected a finite"),
+        (
+            URDF.replace('lower="-0.43" upper="0.43"', 'lower="0.43" upper="-0.43"'),
+            ValueError,
+            r"range \[0.43, -0.43\], expected low < high",
+        ),
         (URDF.replace("left_slide_joint", "left_hip_joint"), ValueError, "duplicate joint name 'left_hip_joint'"),
     ],
 )
@@ -142,7 +146,7 @@ def test_ros2_control_yaml(tmp_path):
 def test_moveit_yaml_takes_bounds_from_the_urdf(tmp_path, urdf):
     path = tmp_path / "joint_limits.yaml"
     path.write_text(MOVEIT)
-    with pytest.raises(ValueError, match=r"has no position bounds, expected low < high; give them by urdf=PATH"):
+    with pytest.raises(ValueError, match=r"has no position bounds, expected low < high; give --urdf PATH"):
         RateLimits.from_joint_limits_yaml(path, dt=0.01)
     limits = RateLimits.from_joint_limits_yaml(path, dt=0.01, urdf=urdf)
     assert limits.delta[0] == pytest.approx(0.02175) and limits.high[0] == pytest.approx(0.43)
@@ -158,7 +162,10 @@ def test_moveit_yaml_takes_bounds_from_the_urdf(tmp_path, urdf):
         ("joint_limits: {hip: {has_velocity_limits: maybe}}", "has_velocity_limits is 'maybe', expected true or false"),
         ("joint_limits: {hip: {has_velocity_limits: yes, max_velocty: 1}}", "is on but max_velocity is missing"),
         ("joint_limits: {hip: 3}", "joint 'hip' is '3', expected a mapping"),
-        ("joint_limits: !!python/object/apply:os.system ['true']", "not readable as YAML|0 'joint_limits'"),
+        (
+            "joint_limits: !!python/object/apply:os.system ['true']",
+            "line 1 has the tag 'tag:yaml.org,2002:python/object/apply:os.system', expected",
+        ),
     ],
 )
 def test_bad_yaml(tmp_path, text, message):
@@ -233,7 +240,7 @@ def test_joint_limits_yaml_reads_back_never_wider(tmp_path_factory, up, down, dt
         for period in (Fraction(dt), Fraction(repr(dt))):
             assert speed * period <= Fraction(min(up, down))
         assert decimals or (low, high) == (Fraction(min(ends)), Fraction(max(ends)))
-    back = RateLimits.from_joint_limits_yaml(path, dt=dt)
+    back = RateLimits.from_joint_limits_yaml(path, dt=dt, angles="radians")
     # Lost at most: 2.5 ulps of the speed and half of one of dt, either worth two of delta's, and one to the product.
     assert 0 <= ulps(back.delta[0], min(up, down)) <= 7
     assert limits.low[0] <= back.low[0] <= np.nextafter(limits.low[0], np.inf)
@@ -285,7 +292,7 @@ def test_a_limiter_refuses_what_limits_refuse(tmp_path):
         ("joints: {hip: {delta: -1, low: -1, high: 1}}", "'hip' is -1.0, expected a positive"),
         ("joints: {hip: {delta: .nan, low: -1, high: 1}}", "'hip' is nan, expected a positive"),
         ("dt: fast\njoints: {hip: {delta: 1, low: -1, high: 1}}", "limits.yaml: dt is 'fast', expected a positive"),
-        ("dt: -1\njoints: {hip: {delta: 1, low: -1, high: 1}}", "dt is -1.0, expected a positive"),
+        ("dt: -1\njoints: {hip: {delta: 1, low: -1, high: 1}}", "dt is -1, expected a positive"),
     ):
         path.write_text(text)
         for read in (RateLimiter.from_yaml, RateLimits.from_yaml):
@@ -305,3 +312,67 @@ def test_a_limiter_needs_neither_torch_nor_onnxruntime(tmp_path):
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["0.39999999999999997", "0.02"]  # the float within 0.4
+
+
+# ---------------------------------------------------------------------- numbers and names that were let through
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dt: true\njoints: {hip: {delta: 1, low: -1, high: 1}}", "limits.yaml: dt is .*true.*, expected a positive"),
+        ("dt: [1]\njoints: {hip: {delta: 1, low: -1, high: 1}}", r"limits.yaml: dt is \[1\], expected a positive"),
+        ("joints: {'': {delta: 1, low: -1, high: 1}}", "joint name is '', expected"),
+        ("joints: {' ': {delta: 1, low: -1, high: 1}}", "joint name is ' ', expected"),
+        ('joints: {"a\\e[31m": {delta: 1, low: -1, high: 1}}', "joint name is 'a.x1b.31m', expected"),
+        (
+            "joints: {hip: {delta: 1/3, low: -1, high: 1}}",
+            "'hip' is '1/3', expected a finite number, as a plain decimal",
+        ),
+        (
+            "joints: {hip: {delta: 1_0, low: -1, high: 1}}",
+            "'hip' is '1_0', expected a finite number, as a plain decimal",
+        ),
+        (
+            "joints: {hip: {delta: 0x1F, low: -1, high: 1}}",
+            "'hip' is '0x1F', expected a finite number, as a plain decimal",
+        ),
+        (
+            "joints: {hip: {delta: 1:30, low: -1, high: 1}}",
+            "'hip' is '1:30', expected a finite number, as a plain decimal",
+        ),
+        (
+            "joints: {hip: {delta: true, low: -1, high: 1}}",
+            "'hip' is 'true', expected a finite number, as a plain decimal",
+        ),
+        (f"joints: {{hip: {{delta: 1, low: -1, high: {'1' * 5000}}}}}", r"^high of 'hip' is '1{20,50}\.\.\. \(5002 ch"),
+    ],
+)
+def test_what_is_no_plain_number_or_name_is_refused(tmp_path, text, message):
+    path = tmp_path / "limits.yaml"
+    path.write_text(text)
+    for read in (RateLimits.from_yaml, RateLimiter.from_yaml):
+        with pytest.raises(ValueError, match=message) as caught:
+            read(path)
+        assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("dt", ["x", True, "", [1], float("nan"), 0, -1, "1e999999999"])
+def test_a_period_that_is_none_is_refused_by_name(dt):
+    with pytest.raises(ValueError, match="^dt is .*, expected a positive control period in seconds"):
+        RateLimits(1, [-1], [1], dt=dt)
+
+
+ODD = [10**5000, Fraction(10**5000, 3), "9" * 5000, True, "1/3", "١", "0x10", "1e400"]
+
+
+@pytest.mark.parametrize("value", ODD, ids=range(len(ODD)))
+def test_a_number_is_a_plain_finite_decimal(value):
+    with pytest.raises(ValueError, match="^high (of 'hip' )?is ") as caught:
+        RateLimits(["0.1", "0.1"], [-1, -1], {"hip": value, "knee": 1}, names=["hip", "knee"])
+    assert len(str(caught.value)) < 200
+
+
+def test_numpy_floats_are_numbers(urdf):
+    ours = RateLimits.from_urdf(urdf, dt=np.float64(0.02), safety=np.float64(0.9), joints=["left_hip_joint"])
+    assert ours == RateLimits.from_urdf(urdf, dt=0.02, safety=0.9, joints=["left_hip_joint"])

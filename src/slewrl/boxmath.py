@@ -18,6 +18,8 @@ Proofs of the two theorems named below: docs/guarantee.md.
 """
 
 import math
+import re
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -47,9 +49,25 @@ def as_power(magnitude: float) -> str:
     return f"2^{math.frexp(magnitude)[1] - 1}"
 
 
+DECIMAL = re.compile(r"(?=.{1,1700}$)[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
+"""A plain decimal number, long enough to write any float64 in full, no longer: 1e999999999 would fill the memory."""
+
+
 def exact(value: Number) -> Fraction:
-    """The rational number a user wrote: a decimal string as the decimal, a float as its very bits."""
-    return Fraction(value.strip()) if isinstance(value, str) else Fraction(value)
+    """The rational number a user wrote: a decimal string as the decimal, a float as its very bits.
+
+    Raises:
+        ValueError: the string is no plain decimal number (no 1/3, no 1_0), or beyond all floats; or a truth value.
+        OverflowError: an infinite float.
+    """
+    if isinstance(value, (str, Decimal)):
+        text = str(value).strip()
+        if not DECIMAL.fullmatch(text):
+            raise ValueError("expected a plain decimal number")
+        return Fraction(text)
+    if isinstance(value, (bool, np.bool_)):
+        raise ValueError("expected a number, not a truth value")
+    return Fraction(value)
 
 
 def round_down(value: Number) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import torch
@@ -21,7 +21,8 @@ from torch import Tensor
 from slewrl import boxmath
 from slewrl.box import FeasibleBox, LimitTensors, Rounded, eager, round_limits, tighten
 from slewrl.boxmath import Number
-from slewrl.reading import Values, read_groups, read_limits, read_reset
+from slewrl.rates import Beside
+from slewrl.reading import MIXED, Values, read_groups, read_limits, read_period, read_reset
 
 Edges = Literal["guard", "tight"]
 POSITIONS = {"rad", "radian", "radians", "deg", "degree", "degrees", "m", "mm", "metre", "metres", "meter", "meters"}
@@ -79,10 +80,7 @@ class RateLimits:
     ) -> None:
         arrays = read_limits(delta, low, high, up, down, names)
         joints = arrays.names
-        if dt is not None and not (np.isfinite(float(dt)) and float(dt) > 0):
-            raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
-        period = None if dt is None else float(dt)
-        start = None if reset is None else read_reset(reset, arrays)
+        period, start = read_period(dt), None if reset is None else read_reset(reset, arrays)
         fields: dict[str, Any] = dict(groups=read_groups(groups, joints), dt=period, units=str(units), reset=start)
         fields["_rounded"] = {}
         for key, value in {**arrays._asdict(), **fields}.items():
@@ -104,7 +102,16 @@ class RateLimits:
 
     @property
     def kappa(self) -> float:
-        """Heterogeneity kappa = max delta / min delta (Prop. gradient), >= 1."""
+        """Heterogeneity kappa = max delta / min delta (Prop. gradient), >= 1; of joints in one unit.
+
+        Raises:
+            ValueError: some joints are in metres and some in radians.
+        """
+        if self.units == MIXED:
+            raise ValueError(
+                f"kappa compares rates of one unit, and these limits are in {MIXED}; take it of the joints "
+                "of one unit, delta[joints].max() / delta[joints].min()"
+            )
         return float(self.delta.max() / self.delta.min())
 
     @property
@@ -262,6 +269,7 @@ class RateLimits:
         safety: Number = 1,
         joints: Iterable[str] | None = None,
         bounds: Mapping[str, tuple[Number, Number]] | None = None,
+        **said: Unpack[Beside],
     ) -> "RateLimits":
         """delta = velocity limit * dt * safety, from a URDF.
 
@@ -270,27 +278,60 @@ class RateLimits:
             dt: control period in seconds.
             safety: share of the datasheet speed to use, in (0, 1].
             joints: which joints, in action order. Default: every movable, non-mimic joint in file order.
-            bounds: position bounds for joints that have none in the file, such as continuous ones.
+            bounds: {joint: (low, high)} in rad or m, instead of what the file says. Here and below a name may be a
+                pattern such as ``wheel_*``.
+            **said: ``speeds={joint: rad/s or m/s}``, instead of what the file says; ``exclude=[joint]``, to leave out;
+                ``continuous=[joint]``, for joints without stops, whose bounds are then where float32 would no longer
+                resolve a step; ``angles="radians"`` or ``"degrees"``, the unit of a file that is refused because its
+                angles cannot be radians.
+
+        Raises:
+            DatasheetError: a ValueError that names every joint that cannot be used, and what to do about each.
         """
         from slewrl import importers
 
-        return cls(**importers.from_urdf(path, dt, safety, joints, bounds))
+        return cls(**importers.from_urdf(path, dt, safety, joints, bounds, **said))
+
+    @classmethod
+    def from_mjcf(
+        cls,
+        path: str | Path,
+        dt: Number,
+        safety: Number = 1,
+        joints: Iterable[str] | None = None,
+        bounds: Mapping[str, tuple[Number, Number]] | None = None,
+        **said: Unpack[Beside],
+    ) -> "RateLimits":
+        """As ``from_urdf``, from an MJCF, which has no speeds: give them as ``speeds={joint: rad/s or m/s}``."""
+        from slewrl import importers
+
+        return cls(**importers.from_mjcf(path, dt, safety, joints, bounds, **said))
 
     @classmethod
     def from_joint_limits_yaml(
-        cls, path: str | Path, dt: Number, safety: Number = 1, urdf: str | Path | None = None
+        cls,
+        path: str | Path,
+        dt: Number,
+        safety: Number = 1,
+        urdf: str | Path | None = None,
+        joints: Iterable[str] | None = None,
+        bounds: Mapping[str, tuple[Number, Number]] | None = None,
+        **said: Unpack[Beside],
     ) -> "RateLimits":
         """delta = max_velocity * dt * safety, from a ros2_control or MoveIt ``joint_limits.yaml``.
 
         Args:
-            path: the YAML file.
+            path: the YAML file. Its tags ``!degrees`` and ``!radians`` are understood.
             dt: control period in seconds.
             safety: share of the stated speed to use, in (0, 1].
             urdf: where to read position bounds the YAML leaves out (MoveIt files usually do).
+            joints: as in ``from_urdf``.
+            bounds: as in ``from_urdf``.
+            **said: as in ``from_urdf``.
         """
         from slewrl import importers
 
-        return cls(**importers.from_joint_limits_yaml(path, dt, safety, urdf))
+        return cls(**importers.from_joint_limits_yaml(path, dt, safety, urdf, joints, bounds, **said))
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> "RateLimits":

@@ -1,5 +1,6 @@
 """From what a user writes to arrays: one float64 number per joint, rounded inward, or an error that names the joint."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,9 +9,13 @@ from numpy.typing import NDArray
 
 from slewrl import boxmath
 from slewrl.boxmath import Number
+from slewrl.errors import shortened
 
 Values = Number | Sequence[Number] | NDArray[Any] | Mapping[str, Number] | Any
 """A number for every joint, one per joint, ``{joint: number}``, or a torch tensor."""
+
+MIXED = "m/rad"
+"""The units of limits where some joints slide and some turn."""
 
 
 MIDDLE = "middle"
@@ -65,10 +70,29 @@ def _joint_names(names: Iterable[str] | None, values: Iterable[Any]) -> tuple[st
         raise ValueError(f"names is {names!r}, expected a sequence of joint names such as [{names!r}]")
     first_mapping: Iterable[str] = next((v for v in values if isinstance(v, Mapping)), ())
     joints = tuple(str(name) for name in (first_mapping if names is None else names))
+    for name in joints:
+        check_name(name)
     twice = sorted({name for name in joints if joints.count(name) > 1})
     if twice:
         raise ValueError(f"duplicate joint name {twice[0]!r}: every joint needs a name of its own")
     return joints
+
+
+def check_name(name: str) -> None:
+    """Refuse a joint name that nobody could read or write."""
+    if not name.strip() or not name.isprintable():
+        raise ValueError(f"joint name is {shortened(name)}, expected printable text")
+
+
+def read_period(dt: Any, where: str = "") -> float | None:
+    """A control period in seconds, None where there is none."""
+    try:
+        period = math.nan if isinstance(dt, (bool, np.bool_)) else float(0.0 if dt is None else dt)
+    except (ValueError, TypeError, OverflowError):
+        period = math.nan
+    if dt is not None and not 0 < period < math.inf:
+        raise ValueError(f"{where}dt is {shortened(dt)}, expected a positive control period in seconds")
+    return None if dt is None else period
 
 
 def _length(value: Any) -> int:
@@ -89,8 +113,9 @@ def _parse(label: str, value: Any, is_lower: bool, joints: tuple[str, ...]) -> N
             f"{label} has {raw.shape[-1]} entries where there are {len(joints)} joints ({', '.join(joints)}): "
             f"delta, low, high and names must agree, or be one number for all"
         )
-    if raw.dtype.kind == "b":
-        raise ValueError(f"{label} is {value!r}, expected numbers, not truth values")
+    truths = [x for x in value if isinstance(x, (bool, np.bool_))] if isinstance(value, (list, tuple)) else []
+    if raw.dtype.kind == "b" or truths:
+        raise ValueError(f"{label} is {shortened(value)}, expected numbers, not truth values")
     if raw.dtype.kind == "f" and raw.dtype.itemsize <= 8:
         array = raw.astype(np.float64)  # widening: exact
     else:
@@ -107,8 +132,9 @@ def _inward(label: str, value: Any, is_lower: bool, joint: str) -> float:
     try:
         return rounded(value)
     except (ValueError, TypeError, OverflowError):
-        # A word Fraction cannot read, including "nan" and "inf", or a number beyond float64.
-        raise ValueError(f"{label} of {joint!r} is {value!r}, expected a finite number") from None
+        # A word that is no number, "nan" and "inf" included, or a number beyond float64.
+        plain = ", as a plain decimal" if isinstance(value, str) else ""
+        raise ValueError(f"{label} of {joint!r} is {shortened(value)}, expected a finite number{plain}") from None
 
 
 def _by_joint(label: str, mapping: Mapping[str, Any], joints: tuple[str, ...]) -> list[Any]:

@@ -1,16 +1,21 @@
 """``slewrl limits``: from a datasheet to limits.yaml."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import tyro
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text  # what a user wrote is printed as Text: a joint named [/] is not markup
 
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
+
+FOR_DATASHEETS = ("dt", "safety", "urdf", "bounds", "speeds", "continuous", "angles")
 
 
 @dataclass(frozen=True)
@@ -21,17 +26,27 @@ class Limits:
     """
 
     source: tyro.conf.Positional[str]
-    """A URDF, a ros2_control or MoveIt joint_limits.yaml, a limits.yaml of ours, or TASK:PRESET such as H1:paper."""
+    """A URDF, an MJCF, a ros2_control or MoveIt joint_limits.yaml, a limits.yaml of ours, or TASK:PRESET such as
+    H1:paper."""
     dt: float | None = None
-    """Control period in seconds, e.g. 0.02 for 50 Hz. Needed for a URDF or joint_limits.yaml."""
+    """Control period in seconds, e.g. 0.02 for 50 Hz. Needed for a datasheet."""
     safety: float = 1.0
     """Share of the rated speed to use, in (0, 1]."""
     joints: tuple[str, ...] = ()
     """Only these joints, in this order (default: all)."""
+    exclude: tuple[str, ...] = ()
+    """Joints to leave out. Here and below a name may be a pattern, such as 'caster_*'."""
     urdf: Path | None = None
     """Where to find the position bounds a joint_limits.yaml leaves out."""
     bounds: tuple[str, ...] = ()
-    """Position bounds of joints that have none in the URDF: NAME=LOW,HIGH ..., e.g. wheel=-100,100."""
+    """Position bounds, rad or m, instead of what the file says: NAME=LOW,HIGH ..., e.g. lift=-0.5,0.5."""
+    speeds: tuple[str, ...] = ()
+    """Speeds, rad/s or m/s, instead of what the file says: NAME=SPEED ..., e.g. knee=12."""
+    continuous: tuple[str, ...] = ()
+    """Joints that turn for ever, such as wheels: their rate is limited, and they are only kept where floats still
+    resolve a step."""
+    angles: Literal["radians", "degrees"] | None = None
+    """What unit the file's angles are in, if it is refused because they cannot be radians."""
     format: Literal["slewrl", "ros2"] = "slewrl"
     """slewrl, or ros2 for a joint_limits.yaml that ros2_control and MoveIt read."""
     out: Path | None = None
@@ -41,81 +56,153 @@ class Limits:
 
     def run(self) -> int:
         """Print the table and write the file."""
-        limits = self.load()
         out = self.out or Path("limits.yaml" if self.format == "slewrl" else "joint_limits.yaml")
+        if out.is_dir():
+            raise IsADirectoryError(f"--out is the folder {str(out)!r}, expected the name of a file")
+        limits, units, notes = self.load()
         if out.exists() and not self.force:
             raise FileExistsError(f"{out} exists: pass --force to replace it, or --out another name")
         if not out.parent.is_dir():
             raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
-        print_limits(limits, self.source)
+        print_limits(limits, self.source, units)
+        console = Console()
+        for note in notes:
+            console.print(Text(note))
         if self.format == "slewrl":
             limits.to_yaml(out)
             again = f'from_yaml("{out}")'
         else:
             limits.to_joint_limits_yaml(out)
             again = f'from_joint_limits_yaml("{out}", dt={limits.dt})'
-        Console().print(f"wrote [bold]{out}[/]; in Python: RateLimits.{again}")
+        console.print(Text.assemble("wrote ", (str(out), "bold"), f"; in Python: RateLimits.{again}"))
         return 0
 
-    def load(self) -> "RateLimits":
-        """The limits this command is about."""
+    def load(self) -> "tuple[RateLimits, dict[str, str] | None, tuple[str, ...]]":
+        """The limits this command is about, the unit of each joint if it is known, and what else to tell."""
+        from slewrl import importers
+        from slewrl.datasheets import holds_our_limits
         from slewrl.limits import RateLimits
 
         path = Path(self.source)
-        if not path.exists() and ":" not in self.source:
+        if not path.is_file() and ":" not in self.source:
             raise FileNotFoundError(f"no file {self.source!r} (and no TASK:PRESET of that name, e.g. H1:paper)")
-        is_yaml = path.suffix in (".yaml", ".yml")
-        if not path.exists() or (is_yaml and "joints:" in path.read_text(encoding="utf-8", errors="replace")):
-            if self.dt is not None or self.safety != 1 or self.bounds or self.urdf:
-                raise ValueError(
-                    f"--dt, --safety, --bounds and --urdf are for a datasheet; {self.source} has its limits"
-                )
-            limits = RateLimits.from_yaml(path) if path.exists() else RateLimits.preset(*self.source.split(":", 1))
-        elif self.dt is None:
-            raise ValueError("--dt is missing: the control period in seconds, e.g. --dt 0.02 for 50 Hz")
-        elif is_yaml:
-            limits = RateLimits.from_joint_limits_yaml(path, self.dt, self.safety, self.urdf)
-        else:
-            return RateLimits.from_urdf(path, self.dt, self.safety, self.joints or None, self._bounds())
-        return limits.select(self.joints) if self.joints else limits
+        if path.is_file() and not (path.suffix.lower() in (".yaml", ".yml") and holds_our_limits(path)):
+            if self.dt is None:
+                raise ValueError("--dt is missing: the control period in seconds, e.g. --dt 0.02 for 50 Hz")
+            read = importers.from_sheet(
+                importers.read_sheet(path, self.urdf),
+                self.dt,
+                self.safety,
+                self.joints or None,
+                dict(self._bounds()),
+                speeds=dict(_pairs("--speeds", self.speeds, "NAME=SPEED such as knee=12")),
+                exclude=self.exclude,
+                continuous=self.continuous,
+                angles=self.angles,
+            )
+            return RateLimits(**read.arguments), read.units, read.notes
+        if given := [f"--{field.name}" for field in fields(self) if self._is_given(field.name)]:
+            verb = "is" if len(given) == 1 else "are"
+            raise ValueError(f"{' and '.join(given)} {verb} for a datasheet; {self.source} has its limits")
+        limits = RateLimits.from_yaml(path) if path.is_file() else RateLimits.preset(*self.source.split(":", 1))
+        return limits.select(self._wanted(limits)), None, ()
 
-    def _bounds(self) -> dict[str, tuple[str, str]]:
-        parsed = {}
-        for text in self.bounds:
-            name, _, pair = text.partition("=")
+    def _is_given(self, name: str) -> bool:
+        return name in FOR_DATASHEETS and getattr(self, name) != getattr(Limits, name)
+
+    def _wanted(self, limits: "RateLimits") -> tuple[str, ...]:
+        """The joints of limits that are there already."""
+        from slewrl.rates import matching
+
+        out = set(matching(self.exclude, limits.names, self.source))
+        return tuple(name for name in self.joints or limits.names if name not in out)
+
+    def _bounds(self) -> Iterator[tuple[str, tuple[str, str]]]:
+        wanted = "NAME=LOW,HIGH such as lift=-0.5,0.5"
+        for name, pair in _pairs("--bounds", self.bounds, wanted):
             low, _, high = pair.partition(",")
-            if not (name and low and high):
-                raise ValueError(f"--bounds is {text!r}, expected NAME=LOW,HIGH such as wheel=-100,100")
-            parsed[name] = (low, high)
-        return parsed
+            if not (low and high):
+                raise ValueError(f"--bounds is {f'{name}={pair}'!r}, expected {wanted}")
+            yield name, (low, high)
 
 
-def print_limits(limits: "RateLimits", title: str) -> None:
-    """The per-joint table, kappa and the volume ratio."""
-    from slewrl import theory
+def _pairs(option: str, words: tuple[str, ...], wanted: str) -> Iterator[tuple[str, str]]:
+    """NAME=VALUE, split at the last sign of equality."""
+    for word in words:
+        name, _, value = word.rpartition("=")
+        if not (name and value):
+            raise ValueError(f"{option} is {word!r}, expected {wanted}")
+        yield name, value
 
+
+def print_limits(limits: "RateLimits", title: str, units: Mapping[str, str] | None = None) -> None:
+    """The per-joint table, kappa and the volume ratio.
+
+    Args:
+        limits: the limits.
+        title: where they come from.
+        units: the unit of each joint, where they are known one by one.
+    """
+    console = Console()
+    table = _table(limits, title, with_groups=True)
+    if Measurement.get(console, console.options.update_width(1_000), table).maximum > console.width:
+        table = _table(limits, title, with_groups=False)
+    console.print(table)
+    console.print(Text(_heterogeneity(limits, units)))
+    idle = [name for name, wide in zip(limits.names, limits.delta >= limits.high - limits.low, strict=True) if wide]
+    if idle:
+        warning = f"never binding: {', '.join(idle)} can cross the whole range in one step; is dt right?"
+        console.print(Text(warning, style="yellow"))
+
+
+def _table(limits: "RateLimits", title: str, with_groups: bool) -> Table:
+    """One row per joint; where it is narrow the name is folded, and never a digit cut."""
     legend = "speed: the most allowed, delta / dt; share: delta as a share of the range low to high"
-    table = Table(title=f"{title}: {limits.dim} joints, {limits.units}", caption=legend, box=SIMPLE_HEAD)
+    table = Table(
+        title=Text(f"{title}: {limits.dim} joint{'s' * (limits.dim > 1)}, {limits.units}"),
+        caption=legend,
+        box=SIMPLE_HEAD,
+    )
     table.title_justify = table.caption_justify = "left"
-    for column in ("joint", "group", "speed", "delta", "low", "high", "share"):
-        table.add_column(column, justify="left" if column in ("joint", "group") else "right", no_wrap=True)
+    rows = []
     for i, name in enumerate(limits.names):
         up, down = limits.up[i], limits.down[i]
         delta = f"{up:.5g}" if up == down else f"+{up:.5g} -{down:.5g}"
         speed = "-" if limits.speed is None else f"{limits.speed[i]:.4g}"
         low, high = limits.low[i], limits.high[i]
         share = f"{limits.delta[i] / (high - low):.1%}"
-        table.add_row(name, limits.groups[i], speed, delta, f"{low:.4g}", f"{high:.4g}", share)
-    console = Console()
-    console.print(table)
-    widest, tightest = (limits.names[i] for i in (limits.delta.argmax(), limits.delta.argmin()))
-    pair = "all joints alike" if limits.kappa == 1 else f"{widest} against {tightest}"
-    console.print(
-        f"kappa = {limits.kappa:.3g} ({pair}); "
-        f"the box F_t holds {theory.volume_ratio(limits):.3g} times the volume of the ball SRad is confined to"
+        groups = (limits.groups[i],) * with_groups
+        rows.append((name, *groups, speed, delta, f"{low:.4g}", f"{high:.4g}", share))
+    heads = ("joint", *("group",) * with_groups, "speed", "delta", "low", "high", "share")
+    for head, cells in zip(heads, zip(*rows, strict=True), strict=True):
+        if head in ("joint", "group"):
+            table.add_column(head, overflow="fold")
+        else:
+            table.add_column(head, justify="right", no_wrap=True, min_width=max(map(len, (head, *cells))))
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _heterogeneity(limits: "RateLimits", units: Mapping[str, str] | None) -> str:
+    """kappa of the joints of each unit, and how much larger F_t is than SRad's ball if there is one unit."""
+    from slewrl import theory
+    from slewrl.reading import MIXED
+
+    if limits.units != MIXED:
+        ratio = f"{theory.volume_ratio(limits):.3g} times the volume of the ball SRad is confined to"
+        return f"{_kappa(limits, limits.names)}; the box F_t holds {ratio}"
+    if units is None:
+        return f"kappa is not given: the joints are in {MIXED}, and the file does not say which in which"
+    kinds = sorted(set(units.values()))
+    return "; ".join(
+        f"{unit}: {_kappa(limits, [name for name in limits.names if units[name] == unit])}" for unit in kinds
     )
-    idle = [name for name, wide in zip(limits.names, limits.delta >= limits.high - limits.low, strict=True) if wide]
-    if idle:
-        console.print(
-            f"[yellow]never binding: {', '.join(idle)} can cross the whole range in one step; is dt right?[/]"
-        )
+
+
+def _kappa(limits: "RateLimits", joints: "list[str] | tuple[str, ...]") -> str:
+    delta = {name: float(limits.delta[limits.names.index(name)]) for name in joints}
+    widest, tightest = max(delta, key=lambda name: delta[name]), min(delta, key=lambda name: delta[name])
+    kappa = delta[widest] / delta[tightest]
+    pair = "all joints alike" if kappa == 1 else f"{widest} against {tightest}"
+    return f"kappa = {kappa:.3g} ({pair})"

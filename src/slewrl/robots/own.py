@@ -30,14 +30,15 @@ from inspect import signature
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
-from xml.etree import ElementTree
 
 import numpy as np
-import yaml
 
 from slewrl.boxmath import Number
+from slewrl.datasheets import Joint, xml_root
+from slewrl.plain_yaml import load_yaml
+from slewrl.rates import not_radians
 from slewrl.robots.read_urdf import urdf_links
-from slewrl.robots.spec import CONTROL_PERIOD, Geom, JointSpec, LinkSpec, RobotSpec, rpy_of, tensor, vector
+from slewrl.robots.spec import Geom, JointSpec, LinkSpec, RobotSpec, rpy_of, tensor, vector
 
 Wish = TypeVar("Wish")
 DAMPING_TIME = 0.025
@@ -134,7 +135,7 @@ def read_robot(path: str | Path) -> RobotSpec:
     beside = said_beside(Path(path))
     if not beside.exists():
         return robot_model(path)
-    said: Any = yaml.safe_load(beside.read_text(encoding="utf-8")) or {}
+    said: Any = load_yaml(beside) or {}
     known = [name for name in signature(robot_model).parameters if name != "path"]
     if not isinstance(said, dict) or (unknown := set(said) - set(known)):
         odd = f"has {', '.join(map(repr, unknown))}" if isinstance(said, dict) else "holds no names"
@@ -152,10 +153,7 @@ def said_beside(path: Path) -> Path:
 
 
 def _read(path: Path, wishes: Wishes) -> tuple[LinkSpec, ...]:
-    try:
-        root = ElementTree.parse(path).getroot()
-    except ElementTree.ParseError as error:
-        raise ValueError(f"{path}: not readable as XML ({error})") from error
+    root = xml_root(path)
     if root.tag == "robot":
         return urdf_links(path, root, wishes.drives)
     if root.tag != "mujoco":
@@ -214,11 +212,11 @@ def _finished_joint(path: str | Path, joint: JointSpec, wishes: Wishes) -> Joint
         found = "no effort" if math.isnan(float(effort)) else f"effort {effort}"
         raise ValueError(f"{where} has {found}, expected a positive torque in Nm; {_say(path, 'efforts', joint, '60')}")
     speed = _wish(wishes.speeds, joint, joint.speed)
-    if speed is not None and _float(speed, where) * CONTROL_PERIOD > 2 * (most - least):
-        raise ValueError(
-            f"{where} has speed {speed} rad/s, more than twice its range [{low}, {high}] in one control step of "
-            f"{CONTROL_PERIOD} s; is it in degrees? {_say(path, 'speeds', joint, '12').capitalize()}"
-        )
+    if speed is not None:
+        _float(speed, where)
+    for what, why in not_radians(Joint(None if speed is None else str(speed), low, high)):
+        wish = _say(path, what, joint, "12" if what == "speeds" else "[-1, 1]")
+        raise ValueError(f"{where} has {why}; is it in degrees? If so, {wish}")
     kp, kd = _wish(wishes.gains, joint, _gains(joint, float(effort)))
     turns = replace(joint, low=low, high=high, default=min(max(pose, least), most))
     return replace(turns, speed=speed, effort=effort, kp=kp, kd=kd, armature=joint.armature or ROTOR)

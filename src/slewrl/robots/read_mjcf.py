@@ -1,19 +1,26 @@
 """Links and joints of an MJCF, as MuJoCo compiles it. Meshes only count for the mass they may carry."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 import mujoco  # type: ignore[import-untyped]
 import numpy as np
 
-from slewrl.importers import guess_groups
+from slewrl.rates import guess_groups
 from slewrl.robots.spec import Floats, Geom, JointSpec, LinkSpec, inertia_of, rpy_of, vector
 
 SIZES = {"box": 3, "sphere": 1, "capsule": 2, "cylinder": 2, "ellipsoid": 3}
 """How many numbers say how large a primitive is."""
 KINDS = {int(getattr(mujoco.mjtGeom, f"mjGEOM_{kind.upper()}")): kind for kind in SIZES}
 AT_ORIGIN = np.zeros(3)
+JOINT_KINDS = {
+    int(getattr(mujoco.mjtJoint, f"mjJNT_{kind.upper()}")): kind for kind in ("free", "ball", "slide", "hinge")
+}
+ROUNDING = Fraction(1, 2**50)
+"""More than MuJoCo's own reading of a decimal in degrees is off by: four roundings of 2^-53."""
 
 
 def mjcf_links(path: Path, drives: Callable[[str], bool]) -> tuple[LinkSpec, ...]:
@@ -32,6 +39,26 @@ def mjcf_links(path: Path, drives: Callable[[str], bool]) -> tuple[LinkSpec, ...
         joint, anchors[body] = _joint(path, model, body, drives)
         made.append(_link(model, body, joint, anchors[body], anchors[int(model.body_parentid[body])]))
     return tuple(made)
+
+
+class MjcfJoint(NamedTuple):
+    """A joint's name, its kind, its range in rad or m if it has one, and whether an equality ties it to another."""
+
+    name: str
+    kind: str
+    span: tuple[Fraction, Fraction] | None
+    follows: bool
+
+
+def mjcf_joints(path: Path) -> Iterator[MjcfJoint]:
+    """Every joint, of any robot; a range is never wider than the file has it, in whichever unit."""
+    model = _compiled(path)
+    tied = (model.eq_type == mujoco.mjtEq.mjEQ_JOINT) & (model.eq_obj2id >= 0)
+    for i in range(model.njnt):
+        low, high = (Fraction(float(end)) for end in model.jnt_range[i])
+        span = (low + abs(low) * ROUNDING, high - abs(high) * ROUNDING) if model.jnt_limited[i] else None
+        follows = bool((tied & (model.eq_obj1id == i)).any())
+        yield MjcfJoint(model.joint(i).name, JOINT_KINDS[int(model.jnt_type[i])], span, follows)
 
 
 def _compiled(path: Path) -> mujoco.MjModel:

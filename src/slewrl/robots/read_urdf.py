@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from slewrl.importers import guess_groups
+from slewrl.rates import guess_groups
 from slewrl.robots.spec import Geom, Inertia, JointSpec, LinkSpec, Vector, inertia_of, rotation, tensor, vector
 
 NOWHERE: Vector = (0.0, 0.0, 0.0)

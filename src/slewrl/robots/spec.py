@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slewrl import boxmath, importers
+from slewrl import boxmath, rates
 from slewrl.boxmath import Number
+from slewrl.datasheets import Joint
 from slewrl.limits import RateLimits
 
 Vector = tuple[float, float, float]
@@ -227,7 +228,7 @@ class RobotSpec:
             raise KeyError(f"{self.name} has no preset {preset!r}; it has: {', '.join(self.presets)}")
         share = SHARES[preset] if safety is None else safety
         rows = {joint.name: _row(joint) for joint in self.joints}
-        made = importers._limits(rows, dt, share, f"{self.name}: joint", "the joint's low and high")
+        made = rates.arguments(rows, dt, share, self.name)
         return RateLimits(**made | {"groups": [joint.group for joint in self.joints], "reset": self.default_pose})
 
     def checked(self, limits: RateLimits) -> RateLimits:
@@ -380,9 +381,9 @@ def vector(numbers: Iterable[float]) -> Vector:
     return x, y, z
 
 
-def _row(joint: JointSpec) -> importers._Joint:
+def _row(joint: JointSpec) -> Joint:
     speed = None if joint.speed is None else str(joint.speed)
-    return importers._Joint(speed, joint.low, joint.high)
+    return Joint(speed, joint.low, joint.high)
 
 
 def _flip(point: Vector) -> Vector:
