@@ -50,6 +50,16 @@ def _dressed(link: LinkSpec, meshes: Sequence[Geom]) -> LinkSpec:
     return replace(link, geoms=(*(geom for geom in link.geoms if geom.touches), *meshes))
 
 
+def in_meshes_of(robot: RobotSpec, source: str) -> RobotSpec:
+    """A run's own copy of a robot, with the meshes beside the file it was copied from, if that is still there."""
+    from slewrl.robots.own import read_robot
+
+    try:
+        return replace(robot, meshes=read_robot(source).meshes)
+    except (OSError, ValueError, KeyError):
+        return robot
+
+
 @cache
 def _readable(file: str) -> bool:
     import mujoco  # type: ignore[import-untyped]

@@ -1,7 +1,7 @@
 """A robot as a MuJoCo model: XML text, so that it does not depend on the fields of one MuJoCo version.
 
-Inertia is stated and contact is by primitives; a mesh is only ever for the eye (``looks.dressed``). Robot geoms meet the
-ground and nothing else.
+Inertia is stated and contact is by primitives; a mesh is only ever for the eye (``looks.dressed``). Robot geoms meet
+the ground and nothing else.
 """
 
 from collections.abc import Iterable, Mapping
