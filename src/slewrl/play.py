@@ -152,10 +152,12 @@ def _filmed(policy: Policy) -> gym.Env[Any, Any]:
 def _render(env: gym.Env[Any, Any], unseen: str) -> Any:
     """One picture (height, width, 3); ``unseen`` is why MuJoCo cannot make any, if that is known."""
     name = env.spec.id if env.spec else type(env.unwrapped).__name__
+    if unseen and hasattr(env.unwrapped, "mujoco_renderer"):
+        raise UserFacingError(unseen)
     try:
         pixels: Any = env.render()
     except Exception as error:  # each GL loader fails in its own way
-        raise (UserFacingError(unseen) if unseen else cannot_render(name, error)) from error
+        raise cannot_render(name, error) from error
     if np.ndim(pixels) != 3:
         found = type(pixels).__name__
         raise UserFacingError(f"cannot render {name}: its render() gave {found}, expected an array (height, width, 3)")

@@ -87,7 +87,10 @@ def with_simple_shapes(robot: RobotSpec, bare: Collection[str]) -> RobotSpec:
 
 
 def _simple(link: LinkSpec, robot: RobotSpec) -> Geom:
-    joints = [other.pos for other in robot.links if other.parent == link.name and other.joint]
+    children = [other for other in robot.links if other.parent == link.name]
+    joints = [child.pos for child in children if child.joint]
+    if not joints and children:  # a shank with a foot welded to it
+        joints = [max((child.pos for child in children), key=lambda pos: math.hypot(*pos))]
     if len(joints) == 1 and (length := math.hypot(*joints[0])) > SHORT:
         radius = float(np.clip(np.sqrt(link.mass / (np.pi * WATER * length)), *SLENDER))
         return Geom("capsule", (radius,), ends=((0.0, 0.0, 0.0), joints[0]))
