@@ -9,15 +9,16 @@ What the file does not say can also stand beside it, where `slewrl robot` and `-
     speeds: {knee: 12}
     shapes: {l_foot: [0.2, 0.1, 0.04, 0.05, 0, -0.02], r_foot: [0.2, 0.1, 0.04, 0.05, 0, -0.02]}
 
-The file's x must point forward, y left and z up. Meshes are never read: what touches the ground are the boxes,
-spheres, cylinders and capsules of the file. What files leave out and we choose:
+The file's x must point forward, y left and z up. What touches the ground are the boxes, spheres, cylinders and capsules
+of the file, never its meshes, which are for pictures (``looks``). What files leave out and we choose:
 
 * gains: full effort at an error of one radian, kp = effort / rad, and kd = kp / 40 s. That is within a factor of two
   of what Unitree publishes for H1 and G1. An MJCF with position actuators keeps its own.
 * rotor inertia: 0.01 kg m^2 where the file has none (a URDF has no place for it), which keeps light feet calm.
 * default pose: an MJCF's first keyframe, else all zero, moved into each joint's range.
-* feet: of the links after which no joint follows, the two whose contact shapes reach lowest; the left one is the one
-  with the larger y.
+* feet: the two ends of limbs that reach lowest (``legs``); the left one is the one with the larger y. Without a shape of
+  their own they get a level box that has their mass and inertia, and a note.
+* masses and inertias that no body has: see ``bodies``, which notes what it does.
 * torso, whose touching the ground is a fall: the heaviest link that is not part of a leg. Without a shape of its own it
   gets the box that has its mass and inertia.
 * proximal and distal joints (Util-P, Util-D): the first and the last of each leg.
