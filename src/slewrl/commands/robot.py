@@ -30,7 +30,7 @@ class Robot:
     """
 
     source: tyro.conf.Positional[str]
-    """g1, h1, g1_29, or the path of a URDF or MJCF file (x forward, y left, z up; meshes are for pictures). What the file
+    """g1, h1, g1_29, or the path of a URDF or MJCF file (x forward, y left, z up; meshes are only shown). What the file
     leaves out is read from my.robot.yaml beside my.urdf: feet, pose, gains, speeds, efforts, bounds, shapes."""
     safety: float = field(default=1.0)
     """Share of each joint's rated speed that a step may use, in (0, 1]; for the table."""

@@ -16,8 +16,8 @@ of the file, never its meshes, which are for pictures (``looks``). What files le
   of what Unitree publishes for H1 and G1. An MJCF with position actuators keeps its own.
 * rotor inertia: 0.01 kg m^2 where the file has none (a URDF has no place for it), which keeps light feet calm.
 * default pose: an MJCF's first keyframe, else all zero, moved into each joint's range.
-* feet: the two ends of limbs that reach lowest (``legs``); the left one is the one with the larger y. Without a shape of
-  their own they get a level box that has their mass and inertia, and a note.
+* feet: the two ends of limbs that reach lowest (``legs``); the left one is the one with the larger y. Without a shape
+  of their own they get a level box that has their mass and inertia, and a note.
 * masses and inertias that no body has: see ``bodies``, which notes what it does.
 * torso, whose touching the ground is a fall: the heaviest link that is not part of a leg. Without a shape of its own it
   gets the box that has its mass and inertia.
