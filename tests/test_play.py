@@ -1,5 +1,6 @@
 """Looking at walking robots: films, the picture, and a bundle on its task; what is missing is named."""
 
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from slewrl.envs.tasks import make_worlds
 from slewrl.envs.worlds import Episode
 from slewrl.errors import UserFacingError
 from slewrl.runs import RunFolder, RunSpec
+from slewrl.train import train
 
 pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
 
@@ -77,9 +79,84 @@ def test_what_does_not_fit_is_named(run, made, tmp_path):
 
 def test_other_runs_have_no_such_options(tmp_path, monkeypatch):
     monkeypatch.setattr(play, "walks", lambda source, bundle: False)
-    for options in ({"picture": tmp_path / "x.png"}, {"view": True}, {"command": (0.0, 0.0, 0.0)}):
+    for options in ({"view": True}, {"command": (0.0, 0.0, 0.0)}):
         with pytest.raises(ValueError, match="are for walking robots"):
             Play("runs/x", **options).run()
+
+
+@pytest.fixture(scope="module")
+def reacher(tmp_path_factory):
+    """A run of a Gymnasium task, hardly trained."""
+    folder = tmp_path_factory.mktemp("reacher") / "run[/]"  # as rich's markup would have it
+    spec = RunSpec("Reacher-v5", "tight", steps=60, learning_starts=50, evaluate_every=60)
+    RunFolder(folder).create(spec)
+    train(spec, RunFolder(folder))
+    return str(folder)
+
+
+def played(folder, *options, **environment):
+    """As a person would, in a process of its own: MuJoCo chooses its GL library when it is first imported."""
+    command = [sys.executable, "-m", "slewrl", "play", *map(str, options)]
+    said = {**os.environ, "COLUMNS": "300", **environment}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=said)
+
+
+@pytest.mark.slow
+def test_the_increments_of_any_run_are_drawn(reacher, tmp_path):
+    import imageio.v3 as iio
+
+    result = played(tmp_path, reacher, "--picture", "x.png")
+    assert result.returncode == 0, result.stderr
+    assert "wrote x.png: " in result.stdout and "return" in result.stdout and "0 violations" in result.stdout
+    seen = "wrote x.png: 50 frames" in result.stdout
+    assert seen or "A picture needs a GL library" in result.stdout
+    shape = iio.imread(tmp_path / "x.png").shape
+    assert shape[1] == 1650 and (shape[0] > 400) == seen  # six frames above, or the panels alone
+
+
+def test_without_gl_the_increments_are_drawn_and_the_reason_is_said(reacher, made, tmp_path):
+    headless = {"MUJOCO_GL": "glfw", "DISPLAY": ""}
+    for options in ([reacher], ["G1-flat", "--bundle", made]):
+        (tmp_path / "x.png").unlink(missing_ok=True)
+        result = played(tmp_path, *options, "--picture", "x.png", **headless)
+        assert result.returncode == 0, result.stderr
+        assert "wrote x.png: the increments only" in result.stdout and "Traceback" not in result.stderr
+        assert "MUJOCO_GL is glfw, which needs a screen, and DISPLAY is not set" in result.stdout
+        assert (tmp_path / "x.png").stat().st_size > 1000
+    refused = played(tmp_path, reacher, "--video", "x.mp4", MUJOCO_GL="nonsense")
+    assert refused.returncode == 2 and "Traceback" not in refused.stderr
+    assert "invalid value for environment variable MUJOCO_GL: nonsense" in refused.stderr
+
+
+def test_a_reason_that_is_not_gl_does_not_blame_it():
+    told = str(film.cannot_render("Arm-v0", RuntimeError("the camera is on fire")))
+    assert told == "cannot render Arm-v0: the camera is on fire"
+
+
+def test_an_environment_that_renders_nothing_is_named():
+    env = SimpleNamespace(spec=SimpleNamespace(id="Arm-v0"), render=lambda: None)
+    with pytest.raises(UserFacingError, match=r"cannot render Arm-v0: its render\(\) gave NoneType, expected an array"):
+        play._render(env, "")
+
+
+def test_a_missing_ffmpeg_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with (
+        pytest.raises(UserFacingError, match=r"(?s)cannot write .*x\.mp4.*An \.mp4 needs ffmpeg.*or write a \.gif"),
+        film.filming(tmp_path / "x.mp4", 30) as add,
+    ):
+        add(np.zeros((64, 64, 3), np.uint8))
+    assert not list(tmp_path.iterdir())
+
+
+def test_pictures_of_a_long_episode_are_evenly_apart():
+    strip = film.Strip()
+    for step in range(1000):
+        if strip.wants(step):
+            strip.add(step, np.full((2, 3, 3), step % 256, np.uint8))
+    steps, pixels = strip.side_by_side()
+    assert len(steps) == 6 and steps[0] == 0 and steps[-1] > 800 and len(strip.kept) < 12
+    assert pixels.shape == (2, 18, 3) and pixels[0, ::3, 0].tolist() == [step % 256 for step in steps]
 
 
 def test_another_simulators_run_is_not_played(tmp_path):
@@ -120,7 +197,7 @@ def test_a_missing_gl_library_is_named(run, tmp_path, monkeypatch):
         raise AttributeError("'NoneType' object has no attribute 'eglQueryString'")
 
     monkeypatch.setattr(mujoco, "Renderer", fails)
-    with pytest.raises(UserFacingError, match="(?s)cannot render G1.*eglQueryString.*A picture needs a GL library"):
+    with pytest.raises(UserFacingError, match="cannot render G1: 'NoneType' object has no attribute 'eglQueryString'"):
         play.walker(run, rendered=False).record(tmp_path / "x.mp4", 1, 0)
     assert not list(tmp_path.iterdir())
 
@@ -159,6 +236,9 @@ def test_a_panel_for_each_joint_left_above_right():
     ]  # fmt: skip
     assert film.panels(["a", "b", "c"]) == [[0, 1], [2, None]]
     assert film.panels(["left_a", "b"]) == [[0], [1]]
+    assert film.panels(["a"]) == [[0]]
+    many = film.panels([f"j{i}" for i in range(19)])
+    assert [len(row) for row in many] == [8] * 4 and many[2] == [8, 9, *[None] * 6] and many[3] == [18, *[None] * 7]
 
 
 def test_the_figure_shows_increments_over_limits():

@@ -68,6 +68,12 @@ def test_the_robot_command(slewrl, tmp_path):
     assert "16.60 kg, 4 joints" in out and "l_foot and r_foot" in out
     assert "0.125" in out  # 12.5 rad/s x .02 s x .5
     assert (tmp_path / "out.xml").read_text().startswith("<mujoco")
+    assert "note:" not in out
+    (tmp_path / "odd.urdf").write_text(biped(**{"l_hip_joint": "l_[/]_hip", "l_foot": "l_[/foot]", "box": "mesh"}))
+    code, out, error = slewrl("robot", "odd.urdf")
+    assert code == 0, error
+    assert "l_[/]_hip" in out and "l_[/foot]" in out and "note: standing on boxes" in out
+    assert "…" not in out  # nothing is cut off at 80 columns
     code, _, error = slewrl("robot", "g2")
     assert code == 2 and "no robot of that name; there are: h1, g1" in error
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
 
     from slewrl.envs.locomotion import Locomotion
 
-NO_GL = """cannot render {task}: {error}
-A picture needs a GL library. Without a screen, on Debian or Ubuntu:  apt-get install libegl1 libgl1-mesa-dri
-Pendulum and other classic tasks need pygame:  pip install pygame"""
+NO_GL = """
+A picture needs a GL library. Without a screen, on Debian or Ubuntu:  apt-get install libegl1 libgl1-mesa-dri"""
+NO_SCREEN = "MUJOCO_GL is glfw, which needs a screen, and DISPLAY is not set: unset MUJOCO_GL, or set it to egl"
+NO_FFMPEG = """
+An .mp4 needs ffmpeg:  pip install imageio-ffmpeg  (or write a .gif)"""
+GL_MODULES = ("mujoco", "OpenGL", "glfw", "gymnasium.envs.mujoco.mujoco_rendering")
 Pixels = NDArray[np.uint8]
 """(height, width, 3)"""
 Act = Callable[[NDArray[np.float32]], NDArray[np.float32]]
@@ -36,6 +40,8 @@ SIGHT = 12.0
 """Metres of rough ground around a walk that are rendered."""
 MARGIN = 25
 """Control steps that are plotted after the last moment shown."""
+COLUMNS = 8
+"""Panels beside each other, at most."""
 INK, QUIET, LINE, LIMIT = "#1f2328", "#656d76", "#0969da", "#cf222e"
 
 
@@ -47,11 +53,11 @@ class Walk:
     """One episode of a robot."""
 
     poses: NDArray[np.float64]
-    """(T, nq): MuJoCo's positions before each step."""
+    """(T, nq): MuJoCo's positions before each step; nq is 0 of another simulator's robot."""
     episode: Episode
     limits: RateLimits
-    dt: float
-    """Seconds per step."""
+    dt: float | None
+    """Seconds per step, if they are known."""
 
     @property
     def violations(self) -> int:
@@ -78,13 +84,26 @@ def choose_gl() -> None:
         os.environ.setdefault("MUJOCO_GL", "egl")
 
 
-def prepare_gl(task: str) -> None:
-    """Import MuJoCo to render with; says what is missing where it cannot."""
+def prepare_gl(task: str) -> str:
+    """Import MuJoCo to render with. Where it cannot, import it without rendering and return why; else ""."""
     choose_gl()
+    why = ""
+    if sys.platform == "linux" and os.environ.get("MUJOCO_GL") == "glfw" and not os.environ.get("DISPLAY"):
+        os.environ["MUJOCO_GL"], why = "disable", f"cannot render {task}: {NO_SCREEN}"  # GLFW would end the process
     try:
         import mujoco  # type: ignore[import-untyped]  # noqa: F401
     except Exception as error:  # each GL loader fails in its own way
-        raise UserFacingError(NO_GL.format(task=task, error=error)) from error
+        why = str(cannot_render(task, error))
+        os.environ["MUJOCO_GL"] = "disable"
+    return why
+
+
+def cannot_render(task: str, error: Exception) -> UserFacingError:
+    """Why there is no picture, in the words of what failed; with a hint at GL only where that failed."""
+    frames = traceback.walk_tb(error.__traceback__)
+    gl = any(str(frame.f_globals.get("__name__")).startswith(GL_MODULES) for frame, _ in frames)
+    set_so = f" (MUJOCO_GL is {os.environ['MUJOCO_GL']})" if gl and "MUJOCO_GL" in os.environ else ""
+    return UserFacingError(f"cannot render {task}: {error or type(error).__name__}{set_so}{NO_GL if gl else ''}")
 
 
 def visible(worlds: "Locomotion", poses: NDArray[np.float64] | None = None) -> Any:
@@ -94,11 +113,12 @@ def visible(worlds: "Locomotion", poses: NDArray[np.float64] | None = None) -> A
     """
     import mujoco
 
+    from slewrl.robots.looks import dressed
     from slewrl.robots.mjcf import mjcf
 
-    terrain = worlds.terrain
+    terrain, robot = worlds.terrain, dressed(worlds.robot)
     if terrain is None:
-        return mujoco.MjModel.from_xml_string(mjcf(worlds.robot))
+        return mujoco.MjModel.from_xml_string(mjcf(robot))
     middle = np.zeros(2)
     if poses is not None:
         half = np.array([terrain.radius_x, terrain.radius_y])
@@ -106,7 +126,7 @@ def visible(worlds: "Locomotion", poses: NDArray[np.float64] | None = None) -> A
         (left, lower), (right, upper) = np.round((ends + half) / terrain.cell).astype(int)
         terrain = replace(terrain, heights=terrain.heights[lower : upper + 1, left : right + 1])
         middle = np.array([left + right, lower + upper]) * terrain.cell / 2 - half
-    root = fromstring(mjcf(worlds.robot, terrain=terrain))
+    root = fromstring(mjcf(robot, terrain=terrain))
     for ground in root.findall("worldbody/geom"):
         ground.set("pos", f"{middle[0]} {middle[1]} {terrain.lowest}")
     model = mujoco.MjModel.from_xml_string(tostring(root, encoding="unicode"))
@@ -136,7 +156,7 @@ class Camera:
         try:
             self.renderer = mujoco.Renderer(self.model, height, width)
         except Exception as error:  # each GL loader fails in its own way
-            raise UserFacingError(NO_GL.format(task=worlds.robot.name, error=error)) from error
+            raise cannot_render(worlds.robot.name, error) from error
 
     def follow(self, pose: NDArray[np.float64]) -> Pixels:
         """One robot, in the middle, from a camera that goes with it."""
@@ -198,12 +218,25 @@ def filming(video: Path, fps: float) -> Iterator[Callable[[Pixels], None]]:
     aside = video.with_stem(f".{video.stem}")  # no film that was broken off takes the place of a whole one
     try:
         forever: Any = {"loop": 0} if video.suffix == ".gif" else {}
-        writer: Any = imageio.get_writer(aside, fps=fps, **forever)  # opens at the first picture
+        writer: Any = _writing(video, imageio.get_writer)(aside, fps=fps, **forever)  # opens at the first picture
         with writer:
-            yield writer.append_data
+            yield _writing(video, writer.append_data)
         os.replace(aside, video)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def _writing(video: Path, write: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function; what it cannot do is said."""
+
+    def attempt(*given: Any, **named: Any) -> Any:
+        try:
+            return write(*given, **named)
+        except Exception as error:  # imageio's backends fail in their own ways
+            hint = NO_FFMPEG if video.suffix == ".mp4" else ""
+            raise UserFacingError(f"cannot write {video}: {str(error).strip()}{hint}") from error
+
+    return attempt
 
 
 def film(worlds: "Locomotion", act: Act, video: Path, episodes: int, seed: int) -> list[Walk]:
@@ -233,32 +266,70 @@ def moments(walk: Walk, apart: float) -> list[int]:
     return found
 
 
-def picture(worlds: "Locomotion", act: Act, seed: int, out: Path) -> Walk:
-    """Draw a real walk to ``out``: the robot at several moments, above |da| / delta of every joint over time."""
+def picture(worlds: "Locomotion", act: Act, seed: int, out: Path, look: bool = True) -> tuple[Walk, str]:
+    """Draw a real walk to ``out``: the robot at several moments, above |da| / delta of every joint over time.
+
+    Where it cannot ``look``, the increments alone. Returns the walk, and why the robot is not to be seen.
+    """
     made = walk(worlds, act, seed)
     shown = moments(made, APART * worlds.robot.base_height)
-    poses = made.poses[shown]
-    with closing(Camera(worlds, poses, 1600, 560, shadow=4096)) as camera:
-        seen = camera.together(poses)
-    draw(made, shown, seen).savefig(out, dpi=150, facecolor="white")
-    return made
+    poses, seen, why = made.poses[shown], None, ""
+    if look:
+        try:
+            with closing(Camera(worlds, poses, 1600, 560, shadow=4096)) as camera:
+                seen = camera.together(poses)
+        except UserFacingError as error:
+            why = str(error)
+    save(draw(made, shown if seen is not None else [], seen), out)
+    return made, why
 
 
-def draw(walk: Walk, shown: Sequence[int], seen: Pixels) -> "Figure":
+def save(figure: "Figure", out: Path) -> None:
+    """Write a figure."""
+    figure.savefig(out, dpi=150, facecolor="white")
+
+
+class Strip:
+    """Pictures of an episode of unknown length, evenly apart; at most twice MOMENTS of them are kept."""
+
+    def __init__(self) -> None:
+        self.every = 1
+        self.kept: list[tuple[int, Pixels]] = []
+
+    def wants(self, step: int) -> bool:
+        """Whether a picture before that step is to be added."""
+        return step % self.every == 0
+
+    def add(self, step: int, pixels: Pixels) -> None:
+        """The picture before a step."""
+        self.kept.append((step, np.asarray(pixels, np.uint8)))
+        if len(self.kept) == 2 * MOMENTS:
+            self.kept, self.every = self.kept[::2], 2 * self.every
+
+    def side_by_side(self) -> tuple[list[int], Pixels]:
+        """Their steps, and all in one."""
+        index = np.unique(np.linspace(0, len(self.kept) - 1, MOMENTS).round().astype(int))
+        chosen = [self.kept[i] for i in index]
+        return [step for step, _ in chosen], np.concatenate([pixels[..., :3] for _, pixels in chosen], axis=1)
+
+
+def draw(walk: Walk, shown: Sequence[int], seen: Pixels | None) -> "Figure":
     """The figure: ``seen``, and below it a panel per joint from the start to some time after the last moment."""
     from matplotlib.figure import Figure
 
-    steps = max(min(shown[-1] + MARGIN, len(walk.poses)), min(2 * MARGIN, len(walk.poses)))
-    chain = walk.episode.chain[: steps + 1]
+    length = len(walk.episode.chain) - 1
+    steps = max(min(shown[-1] + MARGIN, length), min(2 * MARGIN, length)) if shown else length
+    chain, dt = walk.episode.chain[: steps + 1], walk.dt or 1.0
     increments, allowed = increments_and_limits(chain, walk.limits)
     beyond = rate_use(chain, walk.limits).violations
-    share, time = np.abs(increments) / allowed, walk.dt * np.arange(1, steps + 1)
+    share, time = np.abs(increments) / allowed, dt * np.arange(1, steps + 1)
     rows = panels(walk.limits.names)
-    width, above = 11.0, 11.0 * seen.shape[0] / seen.shape[1]
+    width, above = 11.0, 0.0 if seen is None else 11.0 * seen.shape[0] / seen.shape[1]
     height = above + 0.5 + 1.05 * len(rows)
     figure = Figure((width, height))
-    figure.add_axes((0, 1 - above / height, 1, above / height)).imshow(seen, aspect="auto")
-    figure.axes[0].set_axis_off()
+    if seen is not None:
+        figure.add_axes((0, 1 - above / height, 1, above / height)).imshow(seen, aspect="auto")
+        figure.axes[0].set_axis_off()
     for r, row in enumerate(rows):
         for c, joint in enumerate(row):
             if joint is None:
@@ -266,24 +337,27 @@ def draw(walk: Walk, shown: Sequence[int], seen: Pixels) -> "Figure":
             wide, left, bottom = 10.3 / len(row) / width, (0.5 + 10.3 * c / len(row)) / width, len(rows) - 1 - r
             axis = figure.add_axes((left, (0.45 + 1.05 * bottom) / height, wide - 0.12 / width, 0.68 / height))
             _panel(axis, walk.limits, joint, time, share[:, joint])
-            axis.vlines([walk.dt * t for t in shown], 0, 1, color=QUIET, linewidth=0.5, alpha=0.5)
+            axis.vlines([dt * t for t in shown], 0, 1, color=QUIET, linewidth=0.5, alpha=0.5)
             lowest = r == len(rows) - 1 or rows[r + 1][c] is None
             axis.tick_params(labelleft=c == 0, labelbottom=lowest)
-    words = f"seconds; how far each command is from the last one, over the limit stated ({share.size:,} changes, "
-    words += f"{beyond} beyond); grey: the moments shown above"
+    unit = "seconds" if walk.dt else "control steps"
+    words = f"{unit}; how far each command is from the last one, over the limit stated ({share.size:,} changes, "
+    words += f"{beyond} beyond)" + ("; grey: the moments shown above" if shown else "")
     figure.text(0.5, 0.06 / height, words, ha="center", fontsize=8, color=QUIET)
     return figure
 
 
 def panels(names: Sequence[str]) -> list[list[int | None]]:
-    """Joints in two rows, the left side above the right one; those of neither side come last."""
+    """Joints in pairs of rows, the left side above the right one; those of neither side come last."""
     sides = [[i for i, name in enumerate(names) if name.startswith(side)] for side in ("left_", "right_")]
     if len(sides[0]) != len(sides[1]):
         sides = [[], []]
     middle = [i for i in range(len(names)) if i not in sides[0] + sides[1]]
     half = -(-len(middle) // 2)
-    rows = [sides[0] + middle[:half], sides[1] + middle[half:]]
-    return [[*row, *[None] * (len(rows[0]) - len(row))] for row in rows]
+    pair = [sides[0] + middle[:half], sides[1] + middle[half:]]
+    columns = min(len(pair[0]), COLUMNS)
+    chunks = [row[first : first + columns] for first in range(0, len(pair[0]), columns) for row in pair]
+    return [[*row, *[None] * (columns - len(row))] for row in chunks if row]
 
 
 def _panel(axis: "Axes", limits: RateLimits, joint: int, time: NDArray[Any], share: NDArray[Any]) -> None:
@@ -293,7 +367,9 @@ def _panel(axis: "Axes", limits: RateLimits, joint: int, time: NDArray[Any], sha
     axis.set(xlim=(0, time[-1]), ylim=(0, 1.12), yticks=(0, 1))
     axis.locator_params(axis="x", nbins=3, prune="upper")
     name = limits.names[joint].replace("_", " ").removesuffix(" joint")
-    axis.set_title(f"{name}  {limits.delta[joint]:.3g} {limits.units}", fontsize=7, color=INK, pad=3)
+    axis.set_title(
+        f"{name}  {limits.delta[..., joint].max():.3g} {limits.units}".replace("$", r"\$"), fontsize=7, color=INK, pad=3
+    )
     axis.tick_params(labelsize=7, colors=QUIET, length=2)
     for spine in axis.spines.values():
         spine.set_visible(False)

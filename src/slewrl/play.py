@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,13 +14,15 @@ from numpy.typing import NDArray
 from slewrl import checkpoint, film
 from slewrl.envs.augment import Augment
 from slewrl.envs.checked import checked_reset, checked_step
-from slewrl.envs.tasks import is_gymnasium, is_locomotion, make_worlds
+from slewrl.envs.singles import Singles
+from slewrl.envs.tasks import OWN_ROBOT, is_gymnasium, is_locomotion, make_worlds
 from slewrl.envs.walking import TASKS
 from slewrl.envs.worlds import Layout
 from slewrl.errors import UserFacingError
 from slewrl.evaluate import Act, Evaluation
-from slewrl.film import NO_GL, check_video, filming
+from slewrl.film import cannot_render, check_video, filming
 from slewrl.limits import RateLimits
+from slewrl.robots.looks import in_meshes_of
 from slewrl.robots.spec import RobotSpec
 from slewrl.runs import RunFolder, RunSpec, write_csv
 from slewrl.train import EVALUATION_SEED, examiner, make_agent, on_any_machine, run_limits, run_task
@@ -37,6 +40,8 @@ class Seen(NamedTuple):
     """Of each episode."""
     violations: int
     """Joint steps outside F_t, counted exactly."""
+    unseen: str = ""
+    """Why a picture shows the increments only."""
 
 
 @dataclass(frozen=True)
@@ -117,16 +122,16 @@ def record(run: Path, video: Path, episodes: int, seed: int) -> Seen:
     check_video(video)
     if not is_gymnasium(task := RunFolder(run).spec().task):
         raise ValueError(f"{run} is a run of {task!r}, which another simulator shows: play is for Gymnasium and ours")
-    film.choose_gl()
+    unseen = film.prepare_gl(task)
     policy = load_policy(run)
-    env = _filmed(policy)
+    env = Augment(_filmed(policy), policy.limits)
     frames, returns, violations = 0, [], 0
     with filming(video, env.metadata.get("render_fps", 30)) as add:
         for k in range(episodes):
             where = f"{env.name}, episode {k}"
             observation, done, total = checked_reset(env, where, seed + k), False, 0.0
             while not done:
-                add(_render(env))
+                add(_render(env, unseen))
                 executed = policy.act(torch.from_numpy(observation[None])).executed[0].numpy()
                 observation, reward, terminated, truncated, info = checked_step(env, executed, where)
                 frames, total, done = frames + 1, total + reward, terminated or truncated
@@ -135,22 +140,66 @@ def record(run: Path, video: Path, episodes: int, seed: int) -> Seen:
     return Seen(frames, returns, violations)
 
 
-def _filmed(policy: Policy) -> Augment:
+def _filmed(policy: Policy) -> gym.Env[Any, Any]:
     """An environment of the run's task that can be looked at."""
     # Only to record: an environment of the user's own need not know of render modes.
     try:
-        return Augment(gym.make(policy.spec.task, render_mode="rgb_array"), policy.limits)
+        return gym.make(policy.spec.task, render_mode="rgb_array")
     except TypeError as error:
         raise UserFacingError(f"{policy.spec.task} cannot be made to render: {error}") from error
 
 
-def _render(env: gym.Env[Any, Any]) -> Any:
-    """One picture (height, width, 3)."""
+def _render(env: gym.Env[Any, Any], unseen: str) -> Any:
+    """One picture (height, width, 3); ``unseen`` is why MuJoCo cannot make any, if that is known."""
+    name = env.spec.id if env.spec else type(env.unwrapped).__name__
+    if unseen and hasattr(env.unwrapped, "mujoco_renderer"):
+        raise UserFacingError(unseen)
     try:
-        return env.render()
+        pixels: Any = env.render()
     except Exception as error:  # each GL loader fails in its own way
-        name = env.spec.id if env.spec else type(env.unwrapped).__name__
-        raise UserFacingError(NO_GL.format(task=name, error=error)) from error
+        raise cannot_render(name, error) from error
+    if np.ndim(pixels) != 3:
+        found = type(pixels).__name__
+        raise UserFacingError(f"cannot render {name}: its render() gave {found}, expected an array (height, width, 3)")
+    return pixels
+
+
+def picture(run: Path, out: Path, seed: int) -> Seen:
+    """A picture of one episode of a run of any task: what can be seen of it, above its increments over their limits."""
+    _check_folder(out)
+    spec = RunFolder(run).spec()
+    unseen = film.prepare_gl(spec.task)
+    policy = load_policy(run)
+    if is_gymnasium(spec.task):
+        try:
+            return _pictured(policy, out, seed, Singles(partial(_filmed, policy), policy.limits, 1), unseen)
+        except UserFacingError as error:
+            unseen = str(error)
+    else:
+        unseen = f"{spec.task} is shown by another simulator"
+    worlds = make_worlds(policy.task, policy.limits, 1, spec.task_options, training=False)
+    return _pictured(policy, out, seed, worlds)._replace(unseen=unseen)
+
+
+def _pictured(policy: Policy, out: Path, seed: int, worlds: Any, unseen: str = "") -> Seen:
+    """The first episode of the first of the worlds; with what is to be seen of it where they are made to render."""
+    worlds.reset(seed)
+    strip, steps, rendered = film.Strip(), 0, isinstance(worlds, Singles) and bool(worlds.envs[0].render_mode)
+    while True:
+        if rendered and strip.wants(steps):
+            strip.add(steps, _render(worlds.envs[0], unseen))
+        executed = policy.act(torch.from_numpy(worlds.observations)).executed.numpy()
+        steps += 1
+        if worlds.step(executed).ended[0]:
+            break
+    made = film.Walk(np.zeros((steps, 0)), worlds.episodes[0], policy.limits, policy.dt)
+    film.save(film.draw(made, *strip.side_by_side()) if rendered else film.draw(made, [], None), out)
+    return _seen([made])
+
+
+def _check_folder(out: Path) -> None:
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
 
 
 # ---------------------------------------------------------------------- walking robots
@@ -162,22 +211,26 @@ class Walker(NamedTuple):
     worlds: "Locomotion"
     """One world, not training."""
     act: film.Act
+    unseen: str = ""
+    """Why it cannot be rendered."""
 
     def record(self, video: Path, episodes: int, seed: int) -> Seen:
         """Film it."""
         check_video(video)
+        if self.unseen:
+            raise UserFacingError(self.unseen)
         return _seen(film.film(self.worlds, self.act, video, episodes, seed))
 
     def picture(self, out: Path, seed: int) -> Seen:
         """A picture of one walk, and of its increments over their limits."""
-        if not out.parent.is_dir():
-            raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
-        return _seen([film.picture(self.worlds, self.act, seed, out)])
+        _check_folder(out)
+        made, why = film.picture(self.worlds, self.act, seed, out, look=not self.unseen)
+        return _seen([made])._replace(unseen=self.unseen or why)
 
 
 def _seen(walks: list[film.Walk]) -> Seen:
     returns = [walk.episode.total for walk in walks]
-    return Seen(sum(len(walk.poses) for walk in walks), returns, sum(walk.violations for walk in walks))
+    return Seen(sum(len(walk.episode.chain) - 1 for walk in walks), returns, sum(walk.violations for walk in walks))
 
 
 def walks(source: str, bundle: Path | None = None) -> bool:
@@ -201,8 +254,7 @@ def walker(
         command: speed ahead and to the left (m/s) and yaw rate (rad/s); default: drawn, as in training.
         rendered: whether there will be pictures of it.
     """
-    if rendered:
-        film.prepare_gl(source)
+    unseen = film.prepare_gl(source) if rendered else ""
     fixed: dict[str, Any] = {}
     if command is not None:
         if not np.isfinite(command).all():
@@ -210,11 +262,13 @@ def walker(
         ranges = zip(("forward", "sideways", "turning"), command, strict=True)
         fixed = {name: (speed, speed) for name, speed in ranges} | {"standing": 0.0, "heading": False}
     if bundle is not None:
-        return _controlled(source, bundle, fixed)
+        return _controlled(source, bundle, fixed)._replace(unseen=unseen)
     policy = load_policy(Path(source))
     options = policy.spec.task_options | fixed
-    worlds: Any = make_worlds(policy.spec.task, policy.limits, 1, options, training=False)
-    return Walker(worlds, lambda seen: policy.act(torch.from_numpy(seen)).executed.numpy())
+    worlds: Any = make_worlds(policy.task, policy.limits, 1, options, training=False)
+    if policy.task != policy.spec.task:
+        worlds.robot = in_meshes_of(worlds.robot, policy.spec.task.removeprefix(OWN_ROBOT))
+    return Walker(worlds, lambda seen: policy.act(torch.from_numpy(seen)).executed.numpy(), unseen)
 
 
 def _controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:

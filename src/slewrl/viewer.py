@@ -105,6 +105,11 @@ def _mesh(model: Any, g: int) -> tuple[Any, Any]:
     from trimesh import creation
 
     kind, size = mujoco.mjtGeom(model.geom_type[g]).name.removeprefix("mjGEOM_"), model.geom_size[g]
+    if kind == "MESH":
+        mesh = model.mesh(model.geom_dataid[g])
+        first, faces = int(mesh.vertadr[0]), int(mesh.faceadr[0])
+        corners = model.mesh_face[faces : faces + int(mesh.facenum[0])]
+        return model.mesh_vert[first : first + int(mesh.vertnum[0])], corners
     if kind == "HFIELD":
         return _field(model, model.geom_dataid[g])
     make = {

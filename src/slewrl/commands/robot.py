@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import tyro
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Robot:
     """
 
     source: tyro.conf.Positional[str]
-    """g1, h1, g1_29, or the path of a URDF or MJCF file (x forward, y left, z up; no meshes are read). What the file
+    """g1, h1, g1_29, or the path of a URDF or MJCF file (x forward, y left, z up; meshes are only shown). What the file
     leaves out is read from my.robot.yaml beside my.urdf: feet, pose, gains, speeds, efforts, bounds, shapes."""
     safety: float = field(default=1.0)
     """Share of each joint's rated speed that a step may use, in (0, 1]; for the table."""
@@ -41,11 +42,13 @@ class Robot:
         robot = find_robot(self.source)
         console = Console()
         console.print(self._table(robot))
-        mass = sum(link.mass for link in robot.links)
-        console.print(
-            f"{mass:.2f} kg, {len(robot.joints)} joints, base at {robot.base_height:.3f} m; feet: "
+        said = (
+            f"{robot.mass:.2f} kg, {len(robot.joints)} joints, base at {robot.base_height:.3f} m; feet: "
             f"{' and '.join(robot.feet)}; a fall is when {robot.torso} touches the ground"
         )
+        console.print(escape(said))
+        for note in robot.notes:
+            console.print(f"[yellow]note:[/] {escape(note)}")
         if self.xml:
             from slewrl.robots import ROBOTS
             from slewrl.robots.mjcf import mjcf
@@ -54,8 +57,8 @@ class Robot:
                 raise FileExistsError(f"{self.xml} exists: choose another --xml")
             notice = f"<!--\n{NOTICE.read_text(encoding='utf-8')}-->\n" if self.source.lower() in ROBOTS else ""
             self.xml.write_text(notice + mjcf(robot), encoding="utf-8")
-            console.print(f"wrote [bold]{self.xml}[/]")
-        console.print(f"next: [bold]{self._next(robot)}[/]")
+            console.print(f"wrote [bold]{escape(str(self.xml))}[/]")
+        console.print(f"next: [bold]{escape(self._next(robot))}[/]")
         return 0
 
     def _next(self, robot: "RobotSpec") -> str:
@@ -75,19 +78,20 @@ class Robot:
 
         if not 0 < self.safety <= 1:
             raise ValueError(f"--safety is {self.safety}, expected a share of the rated speed in (0, 1]")
-        table = Table(title=f"{robot.name}, limits at {self.safety:g} of the rated speed", box=SIMPLE_HEAD)
-        table.title_justify = "left"
-        for column in ("joint", "range, rad", "rad/s", "rad/step", "Nm", "kp, kd", "pose"):
-            table.add_column(column, justify="left" if column == "joint" else "right", no_wrap=True)
+        title = escape(f"{robot.name}, limits at {self.safety:g} of the rated speed")
+        table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", show_edge=False, padding=(0, 1, 0, 0))
+        table.add_column("joint", overflow="fold")
+        for column in ("from", "to rad", "rad/s", "/step", "Nm", "kp", "kd", "pose"):
+            table.add_column(column, justify="right", no_wrap=True)
         for joint in robot.joints:
             table.add_row(
-                joint.name,
-                f"{float(joint.low):.2f} to {float(joint.high):.2f}",
-                f"{float(joint.speed):g}" if joint.speed else "–",
+                escape(joint.name),
+                f"{float(joint.low):.2f}",
+                f"{float(joint.high):.2f}",
+                f"{float(joint.speed):.3g}" if joint.speed else "–",
                 f"{float(joint.speed) * CONTROL_PERIOD * self.safety:.3g}" if joint.speed else "–",
-                f"{float(joint.effort):g}",
-                f"{joint.kp:g}, {joint.kd:g}",
-                f"{joint.default + 0.0:g}",
+                *(f"{float(number):.3g}" for number in (joint.effort, joint.kp, joint.kd)),
+                f"{joint.default + 0.0:.2f}",
             )
         return table
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import tyro
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from slewrl.runs import RunFolder
@@ -39,20 +40,20 @@ class Evaluate:
         policy, result = evaluate_run(self.run_folder, self.episodes)
         steps = RunFolder(self.run_folder).spec().steps
         far = f"step {policy.step:,}" + (f" of {steps:,}" if policy.step < steps else "")
-        table = Table(title=f"{self.run_folder}, {far}, {self.episodes} episodes", box=SIMPLE_HEAD)
+        table = Table(title=escape(f"{self.run_folder}, {far}, {self.episodes} episodes"), box=SIMPLE_HEAD)
         table.title_justify = "left"
         for column in ("", "value"):
             table.add_column(column, justify="right" if column else "left")
         for name, value in result.row().items():
             joint = name.removeprefix("utilisation_")
             label = f"utilisation of {policy.limits.names[int(joint)]}" if joint.isdigit() else name
-            table.add_row(label, f"{value:,.4g}")
+            table.add_row(escape(label), f"{value:,.4g}")
         console = Console()
         for message in policy.complaints:
-            console.print(f"[yellow]{message}[/]")
+            console.print(f"[yellow]{escape(message)}[/]")
         console.print(table)
         files = "episodes.csv, density.csv, increments.csv (docs/metrics.md defines every column)"
-        console.print(f"wrote [bold]{self.run_folder / 'evaluation'}[/]: {files}")
+        console.print(f"wrote [bold]{escape(str(self.run_folder / 'evaluation'))}[/]: {files}")
         return 0
 
 
@@ -72,7 +73,7 @@ class Play:
     video: Path | None = None
     """File to write, .mp4 or .gif (default: play.mp4 in the run's folder, or here for a bundle)."""
     picture: Path | None = None
-    """Of a walking robot: a .png of the first walk, above each joint's increments over their limits."""
+    """A .png of the first episode: each joint's increments over their limits, below what can be seen of it."""
     view: bool = False
     """Of a walking robot: serve it live, with the command to set, at http://localhost:8080 (slewrl[viewer])."""
     command: tuple[float, float, float] | None = None
@@ -91,9 +92,12 @@ class Play:
         if play.walks(self.source, self.bundle):
             rendered = bool(self.video or self.picture or not self.view)
             self._walk(play.walker(self.source, self.bundle, self.command, rendered))
-        elif self.picture or self.view or self.command:
-            raise ValueError("--picture, --view and --command are for walking robots, and this is the run of another")
-        else:
+            return 0
+        if self.view or self.command:
+            raise ValueError("--view and --command are for walking robots, and this is the run of another")
+        if self.picture:
+            self._tell(self.picture, play.picture(Path(self.source), self.picture, self.seed))
+        if self.video or not self.picture:
             Console().print(PATIENCE)
             self._tell(self._video, play.record(Path(self.source), self._video, self.episodes, self.seed))
         return 0
@@ -116,4 +120,9 @@ class Play:
     def _tell(self, wrote: Path, seen: "Seen") -> None:
         scores = ", ".join(f"{value:,.0f}" for value in seen.returns)
         said = f"{seen.frames:,} frames, return {scores}, {seen.violations} violations"
-        Console().print(f"wrote [bold]{wrote}[/]: {said}")
+        if seen.unseen:
+            said = f"the increments only, of {seen.frames:,} steps, return {scores}, {seen.violations} violations"
+        console = Console()
+        console.print(f"wrote [bold]{escape(str(wrote))}[/]: {said}")
+        if seen.unseen:
+            console.print(f"[yellow]{escape(seen.unseen)}[/]", soft_wrap=True)

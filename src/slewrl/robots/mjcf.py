@@ -1,6 +1,7 @@
 """A robot as a MuJoCo model: XML text, so that it does not depend on the fields of one MuJoCo version.
 
-No meshes: inertia is stated, contact and looks are primitives. Robot geoms meet the ground and nothing else.
+Inertia is stated and contact is by primitives; a mesh is only ever for the eye (``looks.dressed``). Robot geoms meet
+the ground and nothing else.
 """
 
 from collections.abc import Iterable, Mapping
@@ -89,6 +90,8 @@ def mjcf(
     bodies = {"": world}
     for link in robot.links:
         bodies[link.name] = _body(bodies[link.parent], link, visuals)
+    if visuals:
+        _mesh_assets(root.find("asset"), robot)  # type: ignore[arg-type]
     _base(bodies[robot.links[0].name], robot, fixed_base)
     for side, foot in zip(("left", "right"), robot.feet, strict=True):
         place, turn = robot.sole(foot)
@@ -168,12 +171,23 @@ def _joint(body: Element, joint: JointSpec) -> None:
 
 
 def _geom(body: Element, geom: Geom) -> None:
-    made = SubElement(body, "geom", type=geom.kind, size=_text(geom.size), material=geom.material, contype="0")
+    made = SubElement(body, "geom", type=geom.kind, material=geom.material, contype="0")
+    made.attrib |= {"mesh": _mesh_name(geom)} if geom.file else {"size": _text(geom.size)}
     made.attrib |= {"conaffinity": f"{geom.touches:d}", "group": TOUCHING if geom.touches else SEEN}
     if geom.ends is not None:
         made.set("fromto", _text((*geom.ends[0], *geom.ends[1])))
     else:
         made.attrib |= {"pos": _text(geom.pos), "quat": _text(_quaternion(rotation(geom.rpy)))}
+
+
+def _mesh_assets(asset: Element, robot: RobotSpec) -> None:
+    for geom in {_mesh_name(geom): geom for link in robot.links for geom in link.geoms if geom.file}.values():
+        made = SubElement(asset, "mesh", name=_mesh_name(geom), file=geom.file, scale=_text(geom.size))
+        made.set("inertia", "shell")  # MuJoCo refuses some open meshes otherwise
+
+
+def _mesh_name(geom: Geom) -> str:
+    return f"{geom.file} {_text(geom.size)}"
 
 
 def _actuators(actuator: Element, joints: Iterable[JointSpec], gains: Gains) -> None:

@@ -9,15 +9,16 @@ What the file does not say can also stand beside it, where `slewrl robot` and `-
     speeds: {knee: 12}
     shapes: {l_foot: [0.2, 0.1, 0.04, 0.05, 0, -0.02], r_foot: [0.2, 0.1, 0.04, 0.05, 0, -0.02]}
 
-The file's x must point forward, y left and z up. Meshes are never read: what touches the ground are the boxes,
-spheres, cylinders and capsules of the file. What files leave out and we choose:
+The file's x must point forward, y left and z up. What touches the ground are the boxes, spheres, cylinders and capsules
+of the file, never its meshes, which are for pictures (``looks``). What files leave out and we choose:
 
 * gains: full effort at an error of one radian, kp = effort / rad, and kd = kp / 40 s. That is within a factor of two
   of what Unitree publishes for H1 and G1. An MJCF with position actuators keeps its own.
 * rotor inertia: 0.01 kg m^2 where the file has none (a URDF has no place for it), which keeps light feet calm.
 * default pose: an MJCF's first keyframe, else all zero, moved into each joint's range.
-* feet: of the links after which no joint follows, the two whose contact shapes reach lowest; the left one is the one
-  with the larger y.
+* feet: the two ends of limbs that reach lowest (``legs``); the left one is the one with the larger y. Without a shape
+  of their own they get a level box that has their mass and inertia, and a note.
+* masses and inertias that no body has: see ``bodies``, which notes what it does.
 * torso, whose touching the ground is a fall: the heaviest link that is not part of a leg. Without a shape of its own it
   gets the box that has its mass and inertia.
 * proximal and distal joints (Util-P, Util-D): the first and the last of each leg.
@@ -37,18 +38,18 @@ from slewrl.boxmath import Number
 from slewrl.datasheets import Joint, xml_root
 from slewrl.plain_yaml import load_yaml
 from slewrl.rates import not_radians
-from slewrl.robots.read_urdf import urdf_links
-from slewrl.robots.spec import Geom, JointSpec, LinkSpec, RobotSpec, rpy_of, tensor, vector
+from slewrl.robots.bodies import mended, several
+from slewrl.robots.legs import about_sides, find_feet, heaviest, joints_to, path_to, with_soles, with_trunk
+from slewrl.robots.looks import with_simple_shapes
+from slewrl.robots.read_urdf import read_urdf
+from slewrl.robots.spec import Geom, JointSpec, LinkSpec, RawRobot, RobotSpec, vector
 
 Wish = TypeVar("Wish")
+Other = TypeVar("Other")
 DAMPING_TIME = 0.025
 """s: kd over kp."""
 ROTOR = 0.01
 """kg m^2"""
-LEVEL = 0.02
-"""m by which the height of two feet may differ."""
-THIN = 0.01
-"""m, half of the least edge of a box made of an inertia."""
 
 
 @dataclass(frozen=True)
@@ -109,25 +110,26 @@ def robot_model(
     driven = None if joints is None else tuple(joints)
     wishes = Wishes(driven, pose or {}, gains or {}, speeds or {}, efforts or {}, bounds or {}, shapes or {})
     raw = _read(Path(path), wishes)
-    _check_names(path, raw, wishes)
-    links = tuple(_checked(path, _finished(path, link, wishes)) for link in raw)
-    draft = RobotSpec(Path(path).stem, links, ("", ""), "", (), ())
-    if not draft.joints:
-        raise ValueError(f"{path}: no joint is driven, expected revolute joints")
-    left, right = feet or _feet(path, draft)
-    legs = [_joints_to(draft, foot) for foot in (left, right)]
-    trunk = torso or _heaviest(draft, (left, right))
+    _check_names(path, raw.links, wishes)
+    links, notes = mended(path, [_posed(path, link, wishes) for link in raw.links])
+    draft = RobotSpec(Path(path).stem, links, ("", ""), "", (), (), meshes={k: v for k, v in raw.meshes.items() if v})
+    welded = f"welded, since only hinges are driven: {several(list(raw.welded.values()))}" if raw.welded else ""
+    left, right = feet or find_feet(path, draft, welded)
+    _check_legs(path, draft, (left, right), raw.welded)
+    draft = replace(draft, links=tuple(_finished(path, link, wishes) for link in links))
+    draft, guessed = with_soles(draft, (left, right))
+    guessed += _about_speeds(links, draft.links) + about_sides((left, right))
+    trunk = torso or heaviest(draft, (left, right))
+    legs = [joints_to(draft, foot) for foot in (left, right)]
     robot = replace(
-        draft,
-        links=_with_shape(draft, trunk),
+        with_trunk(draft, trunk),
         feet=(left, right),
         torso=trunk,
         proximal=tuple(leg[0] for leg in legs if leg),
         distal=tuple(leg[-1] for leg in legs if leg),
+        notes=tuple(note for note in (welded, *notes, *guessed) if note),
     )
-    for foot in robot.feet:
-        robot.sole(foot)  # raises if there is nothing to stand on
-    return robot
+    return with_simple_shapes(robot, {link.name for link in robot.links if link.name in raw.meshes or not link.geoms})
 
 
 def read_robot(path: str | Path) -> RobotSpec:
@@ -152,15 +154,15 @@ def said_beside(path: Path) -> Path:
     return path.with_suffix(".robot.yaml")
 
 
-def _read(path: Path, wishes: Wishes) -> tuple[LinkSpec, ...]:
+def _read(path: Path, wishes: Wishes) -> RawRobot:
     root = xml_root(path)
     if root.tag == "robot":
-        return urdf_links(path, root, wishes.drives)
+        return read_urdf(path, root, wishes.drives)
     if root.tag != "mujoco":
         raise ValueError(f"{path}: root element is <{root.tag}>, expected <robot> (a URDF) or <mujoco> (an MJCF)")
-    from slewrl.robots.read_mjcf import mjcf_links
+    from slewrl.robots.read_mjcf import read_mjcf
 
-    return mjcf_links(path, wishes.drives)
+    return read_mjcf(path, wishes.drives)
 
 
 def _check_names(path: str | Path, links: Sequence[LinkSpec], wishes: Wishes) -> None:
@@ -175,14 +177,45 @@ def _check_names(path: str | Path, links: Sequence[LinkSpec], wishes: Wishes) ->
             raise KeyError(f"{path}: no revolute joint {name!r}; it has: {', '.join(names)}")
 
 
-def _finished(path: str | Path, link: LinkSpec, wishes: Wishes) -> LinkSpec:
-    """The link with what the user wishes and what we choose, and shapes that can be seen."""
+def _check_legs(path: str | Path, robot: RobotSpec, feet: tuple[str, str], welded: Mapping[str, str]) -> None:
+    """Refuse a leg with a joint that is no hinge, unless the user has said which ones are driven."""
+    for link in (link for foot in feet for link in path_to(robot, foot)):
+        if link.name in welded:
+            raise ValueError(
+                f"{path}: {welded[link.name]}, expected revolute in a leg; name the joints to drive in "
+                f"{said_beside(Path(path)).name} beside it (joints: [...]), and the others are welded"
+            )
+
+
+def _posed(path: str | Path, link: LinkSpec, wishes: Wishes) -> LinkSpec:
+    """The link as it stands, with the box the user gives it, and shapes that can be seen."""
     touching = (*link.geoms, *_boxes(path, link.name, wishes))
     shown = replace(link, geoms=(*touching, *(replace(geom, touches=False) for geom in touching)))
     if link.joint is None:
         return shown
-    joint = _finished_joint(path, link.joint, wishes)
-    return replace(shown, joint=joint, locked=not wishes.drives(joint.name))
+    locked = not wishes.drives(link.joint.name)
+    joint = replace(link.joint, default=_pose(path, link.joint, wishes, locked))
+    return replace(shown, joint=joint, locked=locked)
+
+
+def _pose(path: str | Path, joint: JointSpec, wishes: Wishes, locked: bool) -> float:
+    """The joint's angle in the default pose, rad: the user's, or the file's moved into its range."""
+    where, wished = f"{path}: joint {joint.name!r}", _wish(wishes.pose, joint, None)
+    pose = joint.default if wished is None else float(wished)
+    low, high = _wish(wishes.bounds, joint, (joint.low, joint.high))
+    least, most = _float(low, where), _float(high, where)
+    if locked or not least < most:  # a range that is none is refused later
+        return pose
+    if wished is not None and not least <= pose <= most:
+        raise ValueError(f"{where} is to stand at {pose} rad, expected within its range [{low}, {high}]")
+    return min(max(pose, least), most)
+
+
+def _finished(path: str | Path, link: LinkSpec, wishes: Wishes) -> LinkSpec:
+    """The link with what the user wishes and what we choose of its joint."""
+    if link.joint is None or link.locked:
+        return link
+    return replace(link, joint=_finished_joint(path, link.joint, wishes))
 
 
 def _boxes(path: str | Path, link: str, wishes: Wishes) -> tuple[Geom, ...]:
@@ -197,16 +230,11 @@ def _boxes(path: str | Path, link: str, wishes: Wishes) -> tuple[Geom, ...]:
 
 def _finished_joint(path: str | Path, joint: JointSpec, wishes: Wishes) -> JointSpec:
     where = f"{path}: joint {joint.name!r}"
-    pose = _wish(wishes.pose, joint, joint.default)
-    if not wishes.drives(joint.name):
-        return replace(joint, default=pose)
     low, high = _wish(wishes.bounds, joint, (joint.low, joint.high))
     least, most = _float(low, where), _float(high, where)
     if not -math.inf < least < most < math.inf:
         found = "no range" if math.isnan(least + most) else f"range [{low}, {high}]"
         raise ValueError(f"{where} has {found}, expected low < high in rad; {_say(path, 'bounds', joint, '[-1, 1]')}")
-    if pose != joint.default and not least <= pose <= most:
-        raise ValueError(f"{where} is to stand at {pose} rad, expected within its range [{low}, {high}]")
     effort = _wish(wishes.efforts, joint, joint.effort)
     if not 0 < _float(effort, where) < math.inf:
         found = "no effort" if math.isnan(float(effort)) else f"effort {effort}"
@@ -215,11 +243,22 @@ def _finished_joint(path: str | Path, joint: JointSpec, wishes: Wishes) -> Joint
     if speed is not None:
         _float(speed, where)
     for what, why in not_radians(Joint(None if speed is None else str(speed), low, high)):
+        if what == "speeds" and _wish(wishes.speeds, joint, None) is None:
+            speed = None  # the file's own is not believed, and a note says so
+            continue
         wish = _say(path, what, joint, "12" if what == "speeds" else "[-1, 1]")
         raise ValueError(f"{where} has {why}; is it in degrees? If so, {wish}")
     kp, kd = _wish(wishes.gains, joint, _gains(joint, float(effort)))
-    turns = replace(joint, low=low, high=high, default=min(max(pose, least), most))
-    return replace(turns, speed=speed, effort=effort, kp=kp, kd=kd, armature=joint.armature or ROTOR)
+    return replace(
+        joint, low=low, high=high, speed=speed, effort=effort, kp=kp, kd=kd, armature=joint.armature or ROTOR
+    )
+
+
+def _about_speeds(said: Sequence[LinkSpec], made: Sequence[LinkSpec]) -> list[str]:
+    """A note on speeds in a file that are not believed."""
+    pairs = [(a.joint, b.joint) for a, b in zip(said, made, strict=True) if a.joint and b.joint]
+    odd = [f"{was.name} {was.speed}" for was, now in pairs if was.speed and not now.speed]
+    return [f"speeds that cannot be rad/s and so are not believed (degrees?): {several(odd)}"] if odd else []
 
 
 def _say(path: str | Path, what: str, joint: JointSpec, value: str) -> str:
@@ -227,7 +266,7 @@ def _say(path: str | Path, what: str, joint: JointSpec, value: str) -> str:
     return f"give it in {said_beside(Path(path)).name} beside it ({what}: {{{joint.name}: {value}}})"
 
 
-def _wish(wishes: Mapping[str, Wish], joint: JointSpec, otherwise: Wish) -> Wish:
+def _wish(wishes: Mapping[str, Wish], joint: JointSpec, otherwise: Other) -> Wish | Other:
     return wishes.get(joint.name, wishes.get(joint.group, otherwise))
 
 
@@ -242,87 +281,3 @@ def _float(value: Number, where: str) -> float:
         return float(value)
     except ValueError:
         raise ValueError(f"{where} has limit {value!r}, expected a number") from None
-
-
-def _checked(path: str | Path, link: LinkSpec) -> LinkSpec:
-    """The link, if a body can have its mass and inertia."""
-    where = f"{path}: link {link.name!r}"
-    if link.mass == 0 and not any(link.inertia):
-        if link.parent and (link.joint is None or link.locked):
-            return link  # a frame of reference
-        raise ValueError(f"{where} has no inertial, expected mass and inertia of a link that moves")
-    moments = np.linalg.eigvalsh(tensor(link.inertia))
-    if not (link.mass > 0 and moments[0] > 0 and moments[0] + moments[1] >= moments[2] * (1 - 1e-6)):
-        raise ValueError(
-            f"{where} has mass {link.mass} and principal moments {moments.tolist()}, expected them positive and none "
-            "larger than the other two together"
-        )
-    return link
-
-
-def _feet(path: str | Path, robot: RobotSpec) -> tuple[str, str]:
-    """The two last links that reach lowest: left, right."""
-    frames, heights = robot.frames(), _lowest_of_limbs(robot)
-    lowest = sorted(heights, key=lambda name: heights[name])
-    if len(lowest) < 2 or heights[lowest[1]] - heights[lowest[0]] > LEVEL:
-        seen = ", ".join(f"{name} {heights[name]:.3f} m" for name in lowest[:4])
-        raise ValueError(
-            f"{path}: expected two feet at one height, links after the last joint with a box, sphere, cylinder or "
-            f"capsule for contact (meshes do not count); found {seen or 'none'}; give them in "
-            f"{said_beside(Path(path)).name} beside it (feet: [left, right], and shapes: {{left: [length, width, "
-            "height, x, y, z], ...}} for links with meshes only)"
-        )
-    left, right = sorted(lowest[:2], key=lambda name: -frames[name][0][1])
-    return left, right
-
-
-def _lowest_of_limbs(robot: RobotSpec) -> dict[str, float]:
-    """Of each rigid part after a last joint, the link that reaches lowest, and how low in the base's frame, m."""
-    frames = robot.frames()
-    found: dict[str, tuple[float, str]] = {}
-    parts = {link.name: next(k.name for k in reversed(_path_to(robot, link.name)) if _moves(k)) for link in robot.links}
-    inner = {parts[link.parent] for link in robot.links if link.parent and _moves(link)}
-    for link in robot.links:
-        part, shapes = parts[link.name], [geom for geom in link.geoms if geom.touches]
-        if part not in inner and shapes:
-            origin, turn = frames[link.name]
-            height = float(origin[2] + min(geom.lowest(turn[2]) for geom in shapes))
-            found[part] = min(found.get(part, (math.inf, "")), (height, link.name))
-    return {name: height for height, name in found.values()}
-
-
-def _moves(link: LinkSpec) -> bool:
-    """Whether it moves against its parent; the base does."""
-    return not link.parent or (link.joint is not None and not link.locked)
-
-
-def _path_to(robot: RobotSpec, name: str) -> list[LinkSpec]:
-    """From the base to a link."""
-    found: list[LinkSpec] = []
-    while name:
-        found.insert(0, robot.link(name))
-        name = found[0].parent
-    return found
-
-
-def _joints_to(robot: RobotSpec, foot: str) -> list[str]:
-    return [link.joint.name for link in _path_to(robot, foot) if link.joint and not link.locked]
-
-
-def _heaviest(robot: RobotSpec, feet: tuple[str, str]) -> str:
-    legs = {link.name for foot in feet for link in _path_to(robot, foot)[1:]}
-    return max((link for link in robot.links if link.name not in legs), key=lambda link: link.mass).name
-
-
-def _with_shape(robot: RobotSpec, torso: str) -> tuple[LinkSpec, ...]:
-    """The links, the torso with a shape to fall on."""
-    trunk = robot.link(torso)
-    if any(geom.touches for geom in trunk.geoms):
-        return robot.links
-    moments, axes = np.linalg.eigh(tensor(trunk.inertia))
-    axes *= np.sign(np.linalg.det(axes))
-    # A box of mass m and half edges a, b, c has moments m (b^2 + c^2) / 3 and so on.
-    half = np.sqrt(1.5 * np.maximum(moments.sum() - 2 * moments, 0) / trunk.mass)
-    box = Geom("box", vector(np.maximum(half, THIN)), trunk.com, rpy_of(axes), touches=True)
-    shaped = replace(trunk, geoms=(*trunk.geoms, box, replace(box, touches=False)))
-    return tuple(shaped if link.name == torso else link for link in robot.links)

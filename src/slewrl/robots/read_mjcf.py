@@ -10,7 +10,8 @@ import mujoco  # type: ignore[import-untyped]
 import numpy as np
 
 from slewrl.rates import guess_groups
-from slewrl.robots.spec import Floats, Geom, JointSpec, LinkSpec, inertia_of, rpy_of, vector
+from slewrl.robots.legs import NotTwoLeggedError
+from slewrl.robots.spec import Floats, Geom, JointSpec, LinkSpec, RawRobot, inertia_of, rpy_of, vector
 
 SIZES = {"box": 3, "sphere": 1, "capsule": 2, "cylinder": 2, "ellipsoid": 3}
 """How many numbers say how large a primitive is."""
@@ -23,8 +24,8 @@ ROUNDING = Fraction(1, 2**50)
 """More than MuJoCo's own reading of a decimal in degrees is off by: four roundings of 2^-53."""
 
 
-def mjcf_links(path: Path, drives: Callable[[str], bool]) -> tuple[LinkSpec, ...]:
-    """The links in tree order; NaN where the file says nothing of a joint's range, effort or gains.
+def read_mjcf(path: Path, drives: Callable[[str], bool]) -> RawRobot:
+    """What an MJCF says.
 
     Args:
         path: the file.
@@ -35,10 +36,13 @@ def mjcf_links(path: Path, drives: Callable[[str], bool]) -> tuple[LinkSpec, ...
     # Our links turn about their origin, so a joint's place in its body becomes the link's origin.
     anchors = {base: AT_ORIGIN}
     made = [_link(model, base, None, AT_ORIGIN, AT_ORIGIN)]
+    welded = {}
     for body in others:
-        joint, anchors[body] = _joint(path, model, body, drives)
+        if why := _undrivable(model, body, drives):
+            welded[_name(model, body)] = why
+        joint, anchors[body] = _joint(path, model, body)
         made.append(_link(model, body, joint, anchors[body], anchors[int(model.body_parentid[body])]))
-    return tuple(made)
+    return RawRobot(tuple(made), welded)
 
 
 class MjcfJoint(NamedTuple):
@@ -85,7 +89,7 @@ def _bodies(path: Path, model: mujoco.MjModel) -> list[int]:
             f"{path}: bodies with joints in the world are {names or 'none'}, expected exactly one: the base"
         )
     if any(kind != mujoco.mjtJoint.mjJNT_FREE for kind in model.jnt_type[model.jnt_bodyid == bases[0]]):
-        raise ValueError(f"{path}: base {_name(model, bases[0])!r} turns about a joint, expected it free or fixed")
+        raise NotTwoLeggedError(path, f"its base {_name(model, bases[0])!r} turns about a joint")
     return [body for body in range(model.nbody) if model.body_rootid[body] == bases[0]]
 
 
@@ -107,10 +111,16 @@ def _link(
     )
 
 
-def _joint(
-    path: Path, model: mujoco.MjModel, body: int, drives: Callable[[str], bool]
-) -> tuple[JointSpec | None, Floats]:
-    """The body's joint and its place in the body."""
+def _undrivable(model: mujoco.MjModel, body: int, drives: Callable[[str], bool]) -> str:
+    """Why a joint that is to be driven cannot be; "" if it can, or is not to be."""
+    number = int(model.body_jntadr[body])
+    if number < 0 or model.jnt_type[number] == mujoco.mjtJoint.mjJNT_HINGE or not drives(model.joint(number).name):
+        return ""
+    return f"joint {model.joint(number).name!r} is not a hinge"
+
+
+def _joint(path: Path, model: mujoco.MjModel, body: int) -> tuple[JointSpec | None, Floats]:
+    """The body's joint, if it is a hinge, and its place in the body."""
     number, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
     if count > 1:
         raise ValueError(f"{path}: body {_name(model, body)!r} has {count} joints, expected at most one")
@@ -119,12 +129,7 @@ def _joint(
     joint = model.joint(number)
     at, dof = int(joint.qposadr[0]), int(joint.dofadr[0])
     if model.jnt_type[number] != mujoco.mjtJoint.mjJNT_HINGE:
-        if not drives(joint.name):
-            return None, AT_ORIGIN
-        raise ValueError(
-            f"{path}: joint {joint.name!r} is not a hinge; "
-            "name the joints to drive by joints=[...], and the others are welded"
-        )
+        return None, AT_ORIGIN
     if model.qpos0[at] != 0:
         raise ValueError(f"{path}: joint {joint.name!r} has ref {model.qpos0[at]}, expected 0")
     low, high = joint.range.tolist() if model.jnt_limited[number] else (math.nan, math.nan)

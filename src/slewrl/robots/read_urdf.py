@@ -1,4 +1,4 @@
-"""Links and joints of a URDF. Meshes are not read: a link has the primitives of its <collision> elements."""
+"""Links and joints of a URDF. What touches are the primitives of <collision> elements; meshes are for the eye."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -6,18 +6,30 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from slewrl.rates import guess_groups
-from slewrl.robots.spec import Geom, Inertia, JointSpec, LinkSpec, Vector, inertia_of, rotation, tensor, vector
+from slewrl.robots.bodies import NO_INERTIA, several
+from slewrl.robots.looks import mesh_file
+from slewrl.robots.spec import (
+    Geom,
+    Inertia,
+    JointSpec,
+    LinkSpec,
+    RawRobot,
+    Vector,
+    inertia_of,
+    rotation,
+    tensor,
+    vector,
+)
 
 NOWHERE: Vector = (0.0, 0.0, 0.0)
-NO_INERTIA: Inertia = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 HINGES = ("revolute", "continuous")
 
 
-def urdf_links(path: Path, root: Element, drives: Callable[[str], bool]) -> tuple[LinkSpec, ...]:
-    """The links in tree order; NaN where the file says nothing of a joint's range, effort or gains.
+def read_urdf(path: Path, root: Element, drives: Callable[[str], bool]) -> RawRobot:
+    """What a URDF says.
 
     Args:
-        path: the file, for messages.
+        path: the file, for messages and to find its meshes.
         root: its <robot> element.
         drives: whether a joint is to be driven, by name; one that is not may be of any kind.
     """
@@ -31,7 +43,9 @@ def urdf_links(path: Path, root: Element, drives: Callable[[str], bool]) -> tupl
         name, parent = waiting.pop()
         made.append(_link(path, links[name], hinges[name] if parent else None, parent, drives))
         waiting += [(child, name) for child in reversed(children[name])]
-    return tuple(made)
+    welded = {link.name: why for link in made[1:] if (why := _undrivable(hinges[link.name], drives))}
+    meshes = {name: _meshes(path, link) for name, link in links.items() if link.find(".//geometry/mesh") is not None}
+    return RawRobot(tuple(made), welded, meshes)
 
 
 def _end(path: Path, joint: Element, role: str, links: Mapping[str, Element]) -> str:
@@ -48,7 +62,8 @@ def _base(
     """The link without a parent, or the first body below it if it is a mere frame ("world", "base_footprint")."""
     bases = [name for name in links if name not in hinges]
     if len(bases) != 1:
-        raise ValueError(f"{path}: base links are {', '.join(bases) or 'none'}, expected exactly one")
+        found = f"{len(bases)} links without a parent ({several(bases)})" if links else "no <link>"
+        raise ValueError(f"{path}: it has {found}, expected exactly one link without a parent: the base")
     base = bases[0]
     while links[base].find("inertial") is None and len(children[base]) == 1:
         (below,) = children[base]
@@ -72,14 +87,9 @@ def _link(path: Path, link: Element, joint: Element | None, parent: str, drives:
 
 
 def _joint(path: Path, joint: Element, drives: Callable[[str], bool]) -> JointSpec | None:
-    name, kind, follows = joint.get("name", ""), joint.get("type"), joint.find("mimic") is not None
-    if kind == "fixed" or (kind not in HINGES and not drives(name)):
+    name, kind = joint.get("name", ""), joint.get("type")
+    if kind not in HINGES or _undrivable(joint, drives):
         return None
-    if kind not in HINGES or (follows and drives(name)):
-        raise ValueError(
-            f"{path}: joint {name!r} is {'a mimic joint' if follows else kind}, expected revolute; "
-            "name the joints to drive by joints=[...], and the others are welded"
-        )
     axis = _numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0))
     if not any(axis):
         raise ValueError(f"{path}: joint {name!r} has axis {axis}, expected a direction")
@@ -101,6 +111,27 @@ def _joint(path: Path, joint: Element, drives: Callable[[str], bool]) -> JointSp
         frictionloss=_number(dynamics, "friction"),
         source=path.name,
     )
+
+
+def _undrivable(joint: Element, drives: Callable[[str], bool]) -> str:
+    """Why a joint that is to be driven cannot be; "" if it can, or is not to be."""
+    name, kind, follows = joint.get("name", ""), joint.get("type"), joint.find("mimic") is not None
+    if kind == "fixed" or not drives(name) or (kind in HINGES and not follows):
+        return ""
+    return f"joint {name!r} is {'a mimic joint' if follows else kind}"
+
+
+def _meshes(path: Path, link: Element) -> tuple[Geom, ...]:
+    """The meshes for contact, else those for the eye: all of them, or none if one is not there."""
+    for shapes in (link.findall("collision"), link.findall("visual")):
+        named = [(shape, mesh) for shape in shapes for mesh in shape.iterfind("geometry/mesh")]
+        files = [mesh_file(path, mesh.get("filename", "")) for _, mesh in named]
+        if named and all(files):
+            return tuple(
+                Geom("mesh", _numbers(mesh, "scale", (1.0, 1.0, 1.0)), *_origin(shape), file=str(file))
+                for (shape, mesh), file in zip(named, files, strict=True)
+            )
+    return ()
 
 
 def _geoms(shape: Element) -> Iterator[Geom]:

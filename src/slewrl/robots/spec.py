@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,9 +82,9 @@ class Geom:
     """A primitive: what touches the ground, or what is seen."""
 
     kind: str
-    """box, sphere, capsule, cylinder or ellipsoid."""
+    """box, sphere, capsule, cylinder or ellipsoid; for the eye also mesh."""
     size: tuple[float, ...]
-    """m, as in MJCF: half edges; radius; radius and half length."""
+    """m, as in MJCF: half edges; radius; radius and half length. Of a mesh its scale."""
     pos: Vector = (0.0, 0.0, 0.0)
     rpy: Vector = (0.0, 0.0, 0.0)
     ends: tuple[Vector, Vector] | None = None
@@ -93,6 +93,8 @@ class Geom:
     """Whether it meets the ground; otherwise it is for the eye."""
     material: str = "shell"
     """shell, dark or accent."""
+    file: str = ""
+    """Of a mesh."""
 
     def mirrored(self) -> "Geom":
         """The same on the other side."""
@@ -171,6 +173,10 @@ class RobotSpec:
     """Joints of Util-D."""
     deltas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Presets: {name: {joint group: rad per control step of 0.02 s}}."""
+    meshes: Mapping[str, tuple[Geom, ...]] = field(default_factory=dict)
+    """Link -> the meshes its file names, where the files are there: for pictures, see ``looks``."""
+    notes: tuple[str, ...] = ()
+    """What was made of the robot's file that the user should know."""
 
     # ------------------------------------------------------------------ joints
 
@@ -327,6 +333,17 @@ class RobotSpec:
         from slewrl.robots.mjcf import mjcf
 
         return mjcf(self, **options)
+
+
+class RawRobot(NamedTuple):
+    """What a robot's file says, before anything is chosen."""
+
+    links: tuple[LinkSpec, ...]
+    """In tree order; NaN where the file says nothing of a joint's range, effort or gains."""
+    welded: Mapping[str, str] = {}
+    """Link -> why its joint cannot be driven, as in "joint 'lift' is prismatic"."""
+    meshes: Mapping[str, tuple[Geom, ...]] = {}
+    """Link that names meshes -> those of them to show, if their files are there."""
 
 
 def both_sides(left: Iterable[LinkSpec]) -> tuple[LinkSpec, ...]:
