@@ -25,7 +25,8 @@ from slewrl.errors import UserFacingError
 from slewrl.play import load_policy
 from slewrl.report import page, reachable
 from slewrl.report.figures import RunResult
-from slewrl.runs import RunFolder, RunSpec, write_atomically
+from slewrl.files import write_atomically
+from slewrl.runs import RunFolder, RunSpec
 from slewrl.train import EVALUATION_SEED, train
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from typing import Any
 from tyro.conf import Suppress
 
 from slewrl.agents import presets
+from slewrl.files import open_own, read_json, short, write_atomically
 
 VERSION = 2
 ROBOT_COPIES = ("robot.urdf", "robot.xml")
@@ -77,7 +78,7 @@ class RunSpec:
             value = getattr(self, name)
             if type(value) is not type(default):
                 kind = {int: "a whole number", str: "a word", dict: "names and values"}[type(default)]
-                raise ValueError(f"{name} is {value!r}, expected {kind}")
+                raise ValueError(f"{name} is {short(value)}, expected {kind}")
 
     @property
     def key(self) -> str:
@@ -103,6 +104,25 @@ def difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
     old, new = (json.loads(json.dumps(_DEFAULTS | spec)) for spec in (there, wanted))
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return ", ".join(f"{name} is {old.get(name)!r} there, {new.get(name)!r} here" for name in names)
+
+
+def read_spec(data: Any) -> RunSpec:
+    """A spec as a file has it."""
+    if not isinstance(data, dict):
+        raise ValueError(f"spec is {short(data)}, expected names and values")
+    if unknown := set(data) - set(_DEFAULTS):
+        raise ValueError(f"unknown entries {sorted(unknown)}: use the slewrl it came from")
+    return RunSpec(**data)
+
+
+def check_numbers(spec: RunSpec) -> None:
+    """Refuse numbers no run can have."""
+    for name in ("environments", "steps", "batch_size", "evaluate_every", "evaluate_episodes", "capacity"):
+        if getattr(spec, name) < 1:
+            raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 1")
+    for name in ("seed", "learning_starts"):
+        if getattr(spec, name) < 0:
+            raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 0")
 
 
 _DEFAULTS: dict[str, Any] = {
@@ -167,18 +187,17 @@ class RunFolder:
         if not path.exists():
             many = "; it holds a campaign, with a run in each folder" if (self.path / "campaign.json").exists() else ""
             raise FileNotFoundError(f"{self.path} holds no run: there is no run.json{many}")
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path} is not readable as JSON ({error})") from error
+        data = read_json(path)
         if data.get("version") != VERSION:
             raise ValueError(
-                f"{path} is of version {data.get('version')}, expected {VERSION}: use the slewrl it came from"
+                f"{path} is of version {short(data.get('version'))}, expected {VERSION}: use the slewrl it came from"
             )
-        known = {field.name for field in dataclasses.fields(RunSpec)}
-        if unknown := set(data["spec"]) - known:
-            raise ValueError(f"{path} has unknown entries {sorted(unknown)}: use the slewrl it came from")
-        return RunSpec(**data["spec"])
+        try:
+            spec = read_spec(data.get("spec"))
+            check_numbers(spec)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        return spec
 
     def append(self, name: str, row: dict[str, Any]) -> None:
         """Add a row to a CSV file, with a header if it is the first."""
@@ -188,7 +207,7 @@ class RunFolder:
         if not path.exists() or path.stat().st_size == 0:
             writer.writeheader()
         writer.writerow(row)
-        with open(path, "a", encoding="utf-8") as file:
+        with open_own(path, "a") as file:
             file.write(text.getvalue())
 
     def sizes(self) -> dict[str, int]:
@@ -207,10 +226,16 @@ class RunFolder:
     def cut(self, sizes: dict[str, int]) -> None:
         """Take back what was logged after a checkpoint: the resumed run will write it again."""
         for path in self._logs():
-            size = sizes.get(path.name, 0)
-            if path.stat().st_size < size:
-                raise ValueError(f"{path} has {path.stat().st_size} bytes, fewer than the {size} of its checkpoint")
-            os.truncate(path, size)
+            with open_own(path, "r+b") as file:
+                file.truncate(sizes.get(path.name, 0))
+
+    def lost(self, sizes: dict[str, int]) -> str:
+        """Which log is shorter than it was at a checkpoint, and by how much; empty if none is."""
+        there = self.sizes()
+        for name, size in sizes.items():
+            if there.get(name, 0) < size:
+                return f"{self.path / name} has {there.get(name, 0)} bytes, fewer than the {size} it had"
+        return ""
 
     @contextmanager
     def lock(self, patience: float = 2.0) -> Iterator[None]:
@@ -219,7 +244,7 @@ class RunFolder:
         ``patience``: seconds to wait for another process to let go. Two for one that only looks (``locked``); more for
         one whose node has died, which a network file system takes minutes to notice.
         """
-        with open(self.path / "lock", "a", encoding="utf-8") as file:
+        with open_own(self.path / "lock", "a") as file:
             deadline = time.monotonic() + patience
             while not _take(file):
                 if time.monotonic() > deadline:
@@ -234,7 +259,7 @@ class RunFolder:
     def locked(self) -> bool:
         """Whether a process is training here, on this machine or one that shares the folder."""
         path = self.path / "lock"
-        if not path.exists():
+        if not path.is_file():
             return False
         with open(path, "rb") as file:
             try:
@@ -293,13 +318,3 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
     writer.writeheader()
     writer.writerows(rows)
     write_atomically(path, text.getvalue())
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file that is whole or not there."""
-    aside = path.with_name(f"{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # others may write it, too
-    with open(aside, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from slewrl.campaign.spec import Campaign
-from slewrl.runs import RunFolder, RunSpec, difference, write_atomically
+from slewrl.files import open_own, read_json, short, write_atomically
+from slewrl.runs import RunFolder, RunSpec, difference, read_spec
 
 VERSION = 1
 State = Literal["waiting", "running", "stopped", "failed", "done"]
@@ -65,7 +66,7 @@ class Store:
         if self.path.exists() and self._strangers() and not self.description.exists():
             raise FileExistsError(f"{self.path} is not empty and holds no campaign: {ELSEWHERE}")
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / LOCK, "a", encoding="utf-8") as lock:  # a hundred shards may begin at once
+        with open_own(self.path / LOCK, "a") as lock:  # a hundred shards may begin at once
             fcntl.flock(lock, fcntl.LOCK_EX)
             there = self.campaign() if self.description.exists() else None
             joined = self._joined(there, campaign) if there else campaign
@@ -93,16 +94,15 @@ class Store:
         if not self.description.exists():
             run = "; it holds a run (slewrl evaluate shows one)" if (self.path / "run.json").exists() else ""
             raise FileNotFoundError(f"{self.path} holds no campaign: there is no campaign.json{run}")
-        try:
-            data = json.loads(self.description.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{self.description} is not readable as JSON ({error})") from error
-        found = data.get("version") if isinstance(data, dict) else None
+        data = read_json(self.description)
+        found = data.get("version")
         if found != VERSION:
-            raise ValueError(f"{self.description} has version {found}, expected {VERSION}: use the slewrl it came from")
+            raise ValueError(
+                f"{self.description} has version {short(found)}, expected {VERSION}: use the slewrl it came from"
+            )
         try:
-            return Campaign(data["name"], data["about"], tuple(RunSpec(**spec) for spec in data["runs"].values()))
-        except (KeyError, TypeError, AttributeError) as error:
+            return Campaign(data["name"], data["about"], tuple(read_spec(spec) for spec in data["runs"].values()))
+        except (KeyError, AttributeError, ValueError) as error:
             raise ValueError(f"{self.description} is no campaign of this slewrl's: {error}") from error
 
     def folder(self, key: str) -> RunFolder:
