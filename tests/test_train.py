@@ -521,7 +521,7 @@ def test_a_flipped_bit_in_the_rows_of_the_newest_checkpoint_falls_back(uninterru
     flip_row(stopped, again, written_at(again, 600) + 3)
     messages = []
     assert train(SPEC, again, lambda row: messages.append(row.get("message")))
-    assert "000000000800.ckpt cannot be used" in messages[0] and "do not match their checksum" in messages[0]
+    assert "000000000800.ckpt is not used" in messages[0] and "do not match their checksum" in messages[0]
     assert messages[1] == "resumed at step 600"
     if spec == SPEC:
         assert fingerprint(again) == expected

@@ -104,19 +104,19 @@ def use_newest(folder: Path, use: Callable[[dict[str, Any]], Used]) -> tuple[Use
 
     ``use`` raises a CheckpointError, before it changes anything, where a whole checkpoint does not fit what is here.
     """
-    complaints: list[str] = []
+    wrong: dict[Path, str] = {}
     for path in reversed(checkpoints(folder)):
         try:
-            state = load(path)
+            return use(load(path)), [_complaint(path, reason) for path, reason in wrong.items()]
         except CheckpointError as error:
-            complaints.append(str(error))
-            continue
-        try:
-            return use(state), complaints
-        except CheckpointError as error:
-            complaints.append(f"{path} cannot be used: {error}")
+            wrong[path] = str(error)
+    reasons = "; ".join(dict.fromkeys(wrong.values()))  # both may fail for the same one
     advice = "put back what is damaged from a copy, or begin the run again in another folder"
-    raise CheckpointError("; ".join([f"{folder} holds no whole checkpoint of this run", *complaints, advice]))
+    raise CheckpointError(f"{folder} holds no whole checkpoint of this run: {reasons}; {advice}")
+
+
+def _complaint(path: Path, reason: str) -> str:
+    return reason if reason.startswith(str(path)) else f"{path} is not used: {reason}"
 
 
 def _sync_folder(folder: Path) -> None:

@@ -57,6 +57,6 @@ class RingSums:
     def _sum(self, start: int, stop: int) -> int:
         """Of rows ``start`` to ``stop`` ever written, which may lie at both ends of the ring."""
         begin, rows = start % len(self._ring), stop - start
-        total = crc32(self._ring[begin : begin + rows])
+        total = crc32(self._ring[begin : begin + rows].data)
         over = begin + rows - len(self._ring)
-        return crc32(self._ring[:over], total) if over > 0 else total
+        return crc32(self._ring[:over].data, total) if over > 0 else total

@@ -41,14 +41,20 @@ def open_own(path: Path, mode: str) -> IO[Any]:
     return open(path, mode, encoding=encoding, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
 
 
+def read_text(path: Path) -> str:
+    """What a text file says; one that holds something else is a ValueError that names it."""
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no text (byte {error.start} is not UTF-8): it is damaged") from None
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; anything else is a ValueError that names the file."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(f"{path} is no file, expected one that holds JSON")
     try:
-        data = json.loads(path.read_bytes().decode())
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not readable as JSON (byte {error.start} is not UTF-8): it is damaged") from None
+        data = json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise ValueError(f"{path} is not readable as JSON ({error})") from None
     except RecursionError:

@@ -78,7 +78,7 @@ def load_policy(run: Path) -> Policy:
     limits = run_limits(spec, folder)
     if not checkpoint.checkpoints(folder.checkpoints):
         raise FileNotFoundError(f"{run} has no checkpoint yet: train it first (slewrl train --resume {run})")
-    state, complaints = checkpoint.use_newest(folder.checkpoints, lambda state: of_run(state, spec))
+    state, complaints = checkpoint.use_newest(folder.checkpoints, lambda state: of_run(state, spec, folder))
     try:
         task = run_task(spec, folder)
         worlds = make_worlds(task, limits, 1, spec.task_options, training=False)

@@ -7,6 +7,7 @@ however often the run was killed.
 import csv
 import dataclasses
 import fcntl
+import hashlib
 import io
 import json
 import os
@@ -29,6 +30,8 @@ from slewrl.files import open_own, read_json, short, write_atomically
 
 VERSION = 2
 ROBOT_COPIES = ("robot.urdf", "robot.xml")
+COPIES = ("limits.yaml", *ROBOT_COPIES, "robot.robot.yaml")
+"""A run's own copies of a user's files; they decide its result, too."""
 LOGS = ("train.csv", "eval.csv")
 """What a run logs besides its speed; the same to the byte for the same RunSpec."""
 
@@ -76,7 +79,8 @@ class RunSpec:
         """Refuse values of the wrong kind, as a file written by hand may hold them."""
         for name, default in _DEFAULTS.items():
             value = getattr(self, name)
-            if type(value) is not type(default):
+            nameless = isinstance(value, dict) and not all(isinstance(key, str) for key in value)
+            if type(value) is not type(default) or nameless:
                 kind = {int: "a whole number", str: "a word", dict: "names and values"}[type(default)]
                 raise ValueError(f"{name} is {short(value)}, expected {kind}")
 
@@ -214,6 +218,21 @@ class RunFolder:
         """Bytes of each CSV that depends on the RunSpec alone, to be put into a checkpoint."""
         return {path.name: path.stat().st_size for path in self._logs()}
 
+    def log_digests(self) -> dict[str, str]:
+        """SHA-256 of each of them, for the same purpose."""
+        return {path.name: _digest(path) for path in self._logs()}
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of the run's own copies of a user's files, to be put into a checkpoint."""
+        return {name: _digest(self.path / name) for name in COPIES if (self.path / name).is_file()}
+
+    def changed(self, digests: dict[str, str]) -> str:
+        """Which of those files is no longer what it was at a checkpoint; empty if none is."""
+        there = self.digests()
+        names = [name for name in COPIES if there.get(name) != digests.get(name)]
+        how = "is not what the run was trained with" if names and names[0] in there else "is gone"
+        return f"{self.path / names[0]} {how}" if names else ""
+
     def sync(self) -> None:
         """Make what was logged survive a power cut."""
         for path in self._logs():
@@ -229,13 +248,14 @@ class RunFolder:
             with open_own(path, "r+b") as file:
                 file.truncate(sizes.get(path.name, 0))
 
-    def lost(self, sizes: dict[str, int]) -> str:
-        """Which log is shorter than it was at a checkpoint, and by how much; empty if none is."""
+    def lost(self, sizes: dict[str, int], digests: dict[str, str]) -> str:
+        """Which log has lost something of what it had at a checkpoint; empty if none has."""
         there = self.sizes()
         for name, size in sizes.items():
             if there.get(name, 0) < size:
                 return f"{self.path / name} has {there.get(name, 0)} bytes, fewer than the {size} it had"
-        return ""
+        damaged = [name for name in digests if _digest(self.path / name, sizes[name]) != digests[name]]
+        return f"{self.path / damaged[0]} is damaged: its SHA-256 does not match" if damaged else ""
 
     @contextmanager
     def lock(self, patience: float = 2.0) -> Iterator[None]:
@@ -271,6 +291,12 @@ class RunFolder:
     def finish(self) -> None:
         """Mark the run as finished."""
         write_atomically(self.path / "DONE", "")
+
+
+def _digest(path: Path, size: int = -1) -> str:
+    """SHA-256 of a file, or of its first ``size`` bytes."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read(size)).hexdigest()
 
 
 def _take(file: Any) -> bool:

@@ -213,6 +213,8 @@ class Trainer:
             "worlds": _plain(self.worlds.get_state()),
             "violations_under_way": self._under_way(),
             "csv": self.folder.sizes(),
+            "csv_digests": self.folder.log_digests(),
+            "copies": self.folder.digests(),
             "layer": dict(self.agent.layer.counts()),
             **{name: getattr(self, name) for name in SCALARS},
         }
@@ -241,10 +243,12 @@ class Trainer:
 
     def _check(self, state: dict[str, Any]) -> list[str]:
         """Refuse a checkpoint that does not fit this run, or whose rows or logs are not as it left them."""
-        of_run(state, self.spec)
+        of_run(state, self.spec, self.folder)
         if "worlds" not in state:
             raise CheckpointError("it is of an older slewrl: go on with that one")
-        if wrong := self.folder.lost(state["csv"]) or (self.replays and self.replay.damage(state)):
+        if wrong := self.folder.lost(state["csv"], state.get("csv_digests", {})):
+            raise CheckpointError(wrong)
+        if self.replays and (wrong := self.replay.damage(state)):
             raise CheckpointError(wrong)
         if self.replays and "replay_sums" not in state:
             return ["the checkpoint is from before replays had checksums: the rows are taken as they are"]
@@ -309,12 +313,14 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
     return True
 
 
-def of_run(state: dict[str, Any], spec: RunSpec) -> dict[str, Any]:
-    """The checkpoint, if it is of this run."""
+def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str, Any]:
+    """The checkpoint, if it is of this run as it is on the disk now."""
     if missing := [name for name in ("spec", "agent", "step") if name not in state]:
         raise CheckpointError(f"it has no {missing[0]!r}: it is of another version")
     if differ := difference(state["spec"], dataclasses.asdict(spec)):
         raise CheckpointError(f"it is of another run ({differ} in run.json)")
+    if "copies" in state and (changed := folder.changed(state["copies"])):
+        raise CheckpointError(changed)
     return state
 
 
@@ -418,7 +424,10 @@ def load_limits(task: str, limits: str) -> RateLimits:
     if Path(limits).suffix in (".yaml", ".yml"):
         if not Path(limits).exists():
             raise FileNotFoundError(f"--limits: there is no file {limits!r} (slewrl limits writes one)")
-        return RateLimits.from_yaml(limits)
+        try:
+            return RateLimits.from_yaml(limits)
+        except RecursionError:
+            raise ValueError(f"{limits} is not readable as YAML: it is nested too deeply") from None
     if Path(limits).is_file():
         raise ValueError(f"--limits is the file {limits!r}, expected a name that ends in .yaml, or a preset")
     return task_preset(task, limits)

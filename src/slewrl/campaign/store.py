@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from slewrl.campaign.spec import Campaign
-from slewrl.files import open_own, read_json, short, write_atomically
+from slewrl.files import open_own, read_json, read_text, short, write_atomically
 from slewrl.runs import RunFolder, RunSpec, difference, read_spec
 
 VERSION = 1
@@ -125,6 +125,12 @@ class Store:
 
     def progress_of(self, key: str, spec: RunSpec) -> Progress:
         """How far one run has got."""
+        try:
+            return self._progress_of(key, spec)
+        except (ValueError, csv.Error) as error:
+            raise ValueError(f"the logs in {self.folder(key).path} are damaged: {error}") from None
+
+    def _progress_of(self, key: str, spec: RunSpec) -> Progress:
         folder = self.folder(key)
         train, evaluated, timing = (last_row(folder.path / name) for name in ("train.csv", "eval.csv", "timing.csv"))
         logs = (folder.path / "eval.csv", folder.path / FINAL / "episodes.csv")
@@ -155,8 +161,7 @@ def _final_return(run: Path) -> float | None:
     path = run / FINAL / "episodes.csv"
     if not path.exists():
         return None
-    with open(path, encoding="utf-8") as file:
-        returns = [float(row["return"]) for row in csv.DictReader(file) if row.get("return")]
+    returns = [float(row["return"]) for row in csv.DictReader(read_text(path).splitlines()) if row.get("return")]
     return sum(returns) / len(returns) if returns else None
 
 
@@ -171,8 +176,8 @@ def _violations(path: Path) -> int:
     """Of all rows of a CSV file."""
     if not path.exists():
         return 0
-    with open(path, encoding="utf-8", newline="") as file:
-        return sum(int(float(row["violations"] or 0)) for row in csv.DictReader(file) if row.get("violations"))
+    rows = csv.DictReader(read_text(path).splitlines())
+    return sum(int(float(row["violations"])) for row in rows if row.get("violations"))
 
 
 def state_of(folder: RunFolder) -> State:
@@ -213,6 +218,8 @@ def last_row(path: Path) -> dict[str, str]:
             lines = file.read().decode().splitlines(keepends=True)
     except FileNotFoundError:
         return {}
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no text: it is damaged") from None
     commas = header.count(",")
     whole = (line for line in reversed(lines) if line.endswith("\n") and line.count(",") == commas)
     return next(csv.DictReader([header, next(whole, "")]), {})

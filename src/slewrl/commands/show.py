@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import tyro
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
+from slewrl.console import Console, bold
 from slewrl.runs import RunFolder
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ class Evaluate:
             table.add_row(label, f"{value:,.4g}")
         console = Console()
         for message in policy.complaints:
-            console.print(f"[yellow]{message}[/]")
+            console.print(message, style="yellow")
         console.print(table)
         files = "episodes.csv, density.csv, increments.csv (docs/metrics.md defines every column)"
-        console.print(f"wrote [bold]{self.run_folder / 'evaluation'}[/]: {files}")
+        console.print("wrote ", bold(self.run_folder / "evaluation"), f": {files}", sep="")
         return 0
 
 
@@ -116,4 +116,4 @@ class Play:
     def _tell(self, wrote: Path, seen: "Seen") -> None:
         scores = ", ".join(f"{value:,.0f}" for value in seen.returns)
         said = f"{seen.frames:,} frames, return {scores}, {seen.violations} violations"
-        Console().print(f"wrote [bold]{wrote}[/]: {said}")
+        Console().print("wrote ", bold(wrote), f": {said}", sep="")

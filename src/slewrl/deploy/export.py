@@ -1,7 +1,6 @@
 """From a trained policy to a bundle: the whole map, observation and previous action to action, as one ONNX graph."""
 
 import dataclasses
-import json
 import logging
 import warnings
 from pathlib import Path
@@ -18,6 +17,7 @@ from slewrl.box import FeasibleBox
 from slewrl.deploy import bundle
 from slewrl.deploy.network import Activation, Clamp, LayerNorm, Normalize, Step, read_network
 from slewrl.errors import UserFacingError
+from slewrl.files import read_json
 from slewrl.layers import make_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.layers.budget import Budget
@@ -103,7 +103,7 @@ def deployable(source: Path) -> Deployable:
 
         return deployable_model(source)
     policy = load_policy(source)
-    trained_with = json.loads((source / "provenance.json").read_text(encoding="utf-8"))
+    trained_with = read_json(source / "provenance.json")
     provenance = {"step": policy.step, "spec": dataclasses.asdict(policy.spec), "trained_with": trained_with}
     module = deployed(policy)
     about = describe(source, module, policy.reset_action, policy.dt, _parts(policy), provenance)
