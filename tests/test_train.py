@@ -4,6 +4,7 @@ import hashlib
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from forked import cpu_time, training
 from slewrl import RateLimits, checkpoint
 from slewrl.envs.checked import BrokenEnvironmentError
 from slewrl.logs import Logs
+from slewrl.play import load_policy
 from slewrl.runs import RunFolder, RunSpec
 from slewrl.train import Trainer, train
 
@@ -465,3 +467,192 @@ def test_divergence_stops_the_run(tmp_path):
     with pytest.raises(FloatingPointError, match="training diverged by step 1000"):
         while True:
             trainer.advance()
+
+
+# ---------------------------------------------------------------- a replay that was damaged
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A run that was killed at step 950: the rows since its last checkpoint, at 800, are on the disk."""
+    folder = RunFolder(tmp_path_factory.mktemp("stopped") / "run")
+    folder.create(SPEC)
+    trainer = Trainer(SPEC, folder)
+    while trainer.step < 950:
+        trainer.advance()
+        if trainer.has_passed(SPEC.evaluate_every):
+            folder.append("eval.csv", trainer.evaluation_row())
+            trainer.save()
+    trainer.replay.flush()
+    return trainer
+
+
+@pytest.fixture
+def again(stopped, tmp_path):
+    """The same run, to be damaged."""
+    shutil.copytree(stopped.folder.path, tmp_path / "run")
+    return RunFolder(tmp_path / "run")
+
+
+def written_at(folder, step):
+    return int(checkpoint.load(folder.checkpoints / f"{step:012d}.ckpt")["replay_written"][0])
+
+
+def flip_row(stopped, folder, k):
+    """One bit of row k ever written."""
+    path, width = folder.path / "replay" / "rows.bin", stopped.replay.row_width
+    data = bytearray(path.read_bytes())
+    data[4 * width * (k % stopped.replay.rows) + 9] ^= 4
+    path.write_bytes(data)
+
+
+def resumed(folder):
+    """What a person is told; stops early, for the end is the same if the beginning is."""
+    messages = []
+    trainer = Trainer(folder.spec(), folder)
+    notes, complaints = checkpoint.use_newest(folder.checkpoints, trainer.restore)
+    messages += [*complaints, *notes, f"resumed at step {trainer.step}"]
+    return messages
+
+
+def test_a_flipped_bit_in_the_rows_of_the_newest_checkpoint_falls_back(uninterrupted, stopped, again):
+    """Rows the older checkpoint has not seen: it leads to the same end."""
+    spec, expected, _ = uninterrupted
+    flip_row(stopped, again, written_at(again, 600) + 3)
+    messages = []
+    assert train(SPEC, again, lambda row: messages.append(row.get("message")))
+    assert "000000000800.ckpt is not used" in messages[0] and "do not match their checksum" in messages[0]
+    assert messages[1] == "resumed at step 600"
+    if spec == SPEC:
+        assert fingerprint(again) == expected
+
+
+@pytest.mark.parametrize("age", [1, 90])
+def test_a_flipped_bit_in_the_rows_of_both_checkpoints_is_refused(stopped, again, age):
+    """The ring has wrapped; nothing is touched."""
+    flip_row(stopped, again, written_at(again, 600) - age)
+    logs = (again.path / "eval.csv").read_bytes()
+    with pytest.raises(checkpoint.CheckpointError, match=r"rows.bin.*rows \d+ to \d+ .*checksum.*begin the run again"):
+        train(SPEC, again)
+    assert (again.path / "eval.csv").read_bytes() == logs
+
+
+@pytest.mark.parametrize("age", [150, 300])
+def test_rows_the_newest_checkpoint_has_forgotten_do_not_matter_to_it(stopped, again, age):
+    """They do to the older one, to the very last."""
+    flip_row(stopped, again, written_at(again, 600) - age)
+    assert resumed(again) == ["resumed at step 800"]
+    (again.checkpoints / "000000000800.ckpt").unlink()
+    with pytest.raises(checkpoint.CheckpointError, match="do not match their checksum"):
+        resumed(again)
+
+
+def test_rows_written_after_the_checkpoint_do_not_matter(stopped, again):
+    flip_row(stopped, again, written_at(again, 800) + 1)
+    flip_row(stopped, again, int(stopped.replay.written[0]) - 1)
+    assert resumed(again) == ["resumed at step 800"]
+
+
+def test_a_run_from_before_there_were_checksums_goes_on_with_a_note(again):
+    for path in checkpoint.checkpoints(again.checkpoints):
+        state = checkpoint.load(path)
+        for name in ("replay_sums", "replay_ahead"):
+            del state[name]
+        checkpoint.save(path.parent, int(path.stem), state)
+    messages = resumed(again)
+    assert "from before replays had checksums" in messages[0] and messages[1] == "resumed at step 800"
+
+
+def test_a_replay_that_was_cut_short_is_called_that(again):
+    os.truncate(again.path / "replay" / "rows.bin", 1000)
+    with pytest.raises(ValueError, match=r"rows.bin has 1000 bytes, expected \d+: it was cut short"):
+        train(SPEC, again)
+
+
+def test_a_replay_that_is_gone_is_missed_the_second_time_too(tmp_path):
+    trainer = three_steps_in(tmp_path)
+    trainer.save()
+    trainer.replay.path.unlink()
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError, match=r"rows.bin is gone: a run cannot go on without its replay"):
+            train(SPEC, trainer.folder)
+
+
+@pytest.mark.parametrize("name", ["eval.csv", "train.csv"])
+def test_a_log_that_lost_rows_of_both_checkpoints_is_refused(tmp_path, name):
+    trainer = three_steps_in(tmp_path)
+    trainer.folder.append(name, {"step": 3})
+    trainer.save()
+    (trainer.folder.path / name).unlink()
+    with pytest.raises(checkpoint.CheckpointError, match=f"{name} has 0 bytes, fewer than the 7"):
+        train(SPEC, trainer.folder)
+
+
+def test_a_directory_in_place_of_the_newest_checkpoint(uninterrupted, again):
+    spec, expected, _ = uninterrupted
+    newest = checkpoint.checkpoints(again.checkpoints)[-1]
+    newest.unlink()
+    (newest / "thesis").mkdir(parents=True)
+    assert "800.ckpt cannot be read: Is a directory" in resumed(again)[0]
+    assert train(SPEC, again)
+    assert len(list(again.checkpoints.glob("*/thesis"))) == 1  # out of the way, not deleted
+    if spec == SPEC:
+        assert fingerprint(again) == expected
+
+
+def test_a_checkpoint_of_another_run_is_not_used(again):
+    other = replace(SPEC, seed=8)
+    text = (again.path / "run.json").read_text()
+    (again.path / "run.json").write_text(text.replace('"seed": 7', '"seed": 8'))
+    with pytest.raises(checkpoint.CheckpointError, match="it is of another run .seed is 7 there, 8 here in run.json"):
+        train(other, again)
+    with pytest.raises(checkpoint.CheckpointError, match="it is of another run .seed is 7 there, 8 here in run.json"):
+        load_policy(again.path)
+
+
+def test_a_file_of_a_users_own_is_no_checkpoint(again):
+    for name in ("best", "0best"):
+        (again.checkpoints / f"{name}.ckpt").write_text("years of work")
+    checkpoint.keep_last(again.checkpoints)
+    assert len(list(again.checkpoints.iterdir())) == 3
+    assert resumed(again) == ["resumed at step 800"]
+
+
+# ---------------------------------------------------------------- links that lead elsewhere
+
+
+@pytest.mark.parametrize("name", ["lock", "train.csv", "eval.csv", "checkpoint/000000000200.tmp", "replay/rows.tmp"])
+def test_no_link_in_a_run_folder_is_written_through(tmp_path, name):
+    folder, elsewhere = RunFolder(tmp_path / "run"), tmp_path / "thesis"
+    folder.create(SPEC)
+    elsewhere.write_text("years of work")
+    (folder.path / name).parent.mkdir(exist_ok=True)
+    (folder.path / name).symlink_to(elsewhere)
+    with pytest.raises(OSError, match=f"{name} is a symbolic link"):
+        train(SPEC, folder)
+    assert elsewhere.read_text() == "years of work"
+
+
+@pytest.mark.parametrize("agent", ["sac", "td3", "fastsac", "ppo", "ppo_lag"])
+def test_checkpoints_are_the_same_to_the_byte_after_a_kill(tmp_path, agent):
+    small = {"rollout": 50, "hidden": [8]}
+    options = {"fastsac": {"actor_hidden": [8], "critic_hidden": [8]}, "ppo": small, "ppo_lag": small}
+    layer = "none" if agent == "ppo_lag" else "ddsrad"
+    spec = replace(
+        SPEC,
+        agent=agent,
+        layer=layer,
+        steps=200,
+        learning_starts=150,
+        agent_options=options.get(agent, {"hidden": [8]}),
+    )
+    whole = finished(tmp_path / "whole", spec)
+    folder = RunFolder(tmp_path / "parts")
+    folder.create(spec)
+    trainer = Trainer(spec, folder)
+    while trainer.step < 170:
+        trainer.advance()
+    trainer.save()
+    assert train(spec, folder)
+    ends = [checkpoint.checkpoints(run.checkpoints)[-1].read_bytes() for run in (whole, folder)]
+    assert ends[0] == ends[1]

@@ -4,6 +4,7 @@ import os
 import sys
 import traceback
 import warnings
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,17 +56,31 @@ def say_warning(
     print(f"warning: {where}{message}", file=sys.stderr)
 
 
+def refuse_empty(arguments: list[str]) -> None:
+    """An empty value, mostly of a shell variable that is not set: an empty path would mean the folder one is in."""
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        option, equals, value = argument.partition("=")
+        if argument == "" or (option.startswith("--") and equals and not value):
+            name = before.partition("=")[0] if argument == "" else option
+            named = name if name.startswith("--") else "an argument"
+            raise ValueError(f"{named} is empty, expected a value (is a variable of the shell not set?)")
+
+
 def main() -> None:
     """Entry point of ``slewrl``."""
     warnings.showwarning = say_warning
     if sys.argv[1:] == ["--version"]:
         print(__version__)
         raise SystemExit(0)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a folder's name may hold what the terminal cannot show
     sys.path.append(str(Path.cwd()))  # where a user's own environments and layers are; last, so as to hide nothing
     commands = Limits | Robot | Train | Evaluate | Play
     commands |= Annotated[CampaignCommand, tyro.conf.subcommand("campaign")]
     try:
         refuse_repeats(sys.argv[1:])
+        refuse_empty(sys.argv[1:])
         command: Any = tyro.cli(commands | Report | Export | Check | Demo, prog="slewrl", description=HELP)
         raise SystemExit(command.run())
     except KeyboardInterrupt:

@@ -15,17 +15,19 @@ import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.audit import Mapping, Tally, audit, executed_by, hand_written_clip, paper_formula
+from slewrl.console import Console, bold
 from slewrl.errors import UserFacingError
+from slewrl.files import write_atomically
 from slewrl.play import load_policy
 from slewrl.report import page, reachable
 from slewrl.report.figures import RunResult
-from slewrl.runs import RunFolder, RunSpec, write_atomically
+from slewrl.runs import RunFolder, RunSpec
 from slewrl.train import EVALUATION_SEED, train
 
 if TYPE_CHECKING:
@@ -70,8 +72,11 @@ def run(out: Path, cases: int, steps: int) -> int:
     about = _about(results, steps, _time_of(out, time.perf_counter() - begun))
     page.write_page(out / "index.html", about, [_reachable_extra(figure)])
     console.print(
-        f"{checked:,} actions checked in exact arithmetic, [bold]{broken}[/] broke a limit through a hard layer. "
-        f"{time.perf_counter() - begun:.0f} s in all. The page: [bold]{out / 'index.html'}[/]"
+        f"{checked:,} actions checked in exact arithmetic, ",
+        bold(broken),
+        f" broke a limit through a hard layer. {time.perf_counter() - begun:.0f} s in all. The page: ",
+        bold(out / "index.html"),
+        sep="",
     )
     if sys.stdout.isatty() and (os.environ.get("DISPLAY") or sys.platform == "darwin"):
         webbrowser.open((out / "index.html").absolute().as_uri())
@@ -243,7 +248,7 @@ def _table(tallies: dict[str, Tally], shares: dict[str, float], cases: int) -> T
         colour = "green" if tally.violations == 0 else ("red" if hard else "yellow")
         worst = f"+{tally.overshoot:.0e}" if tally.violations else "-"
         share = f"{shares[name]:.0%}" if name in shares else ""
-        table.add_row(name, f"[{colour}]{tally.violations:,}[/]", worst, share)
+        table.add_row(name, Text(f"{tally.violations:,}", style=colour), worst, share)
     return table
 
 
@@ -258,7 +263,7 @@ def _deploy(out: Path, steps: int, console: Console) -> "Trial":
         from slewrl.deploy.check import check, write_certificate
         from slewrl.deploy.export import export_bundle
     except ImportError:
-        console.print('[yellow]not exported: that needs ONNX, pip install "slewrl[onnx]"[/]')
+        console.print('not exported: that needs ONNX, pip install "slewrl[onnx]"', style="yellow")
         return Trial()
     bundle = out / "policy.bundle"
     export_bundle(out / "ddsrad", bundle)
@@ -266,8 +271,12 @@ def _deploy(out: Path, steps: int, console: Console) -> "Trial":
     write_certificate(certificate, out / "check")
     trial = Trial(**{key: certificate["trial"][key] for key in Trial.__dataclass_fields__})
     console.print(
-        f"exported [bold]{bundle}[/]: {trial.joint_steps:,} commands of its controller, through NaNs, restarts and odd "
-        f"timing, {trial.violations} outside the limits; the certificate: [bold]{out / 'check' / 'certificate.html'}[/]"
+        "exported ",
+        bold(bundle),
+        f": {trial.joint_steps:,} commands of its controller, through NaNs, restarts and odd timing, "
+        f"{trial.violations} outside the limits; the certificate: ",
+        bold(out / "check" / "certificate.html"),
+        sep="",
     )
     return trial
 

@@ -25,7 +25,7 @@ from slewrl.limits import RateLimits
 from slewrl.robots.looks import in_meshes_of
 from slewrl.robots.spec import RobotSpec
 from slewrl.runs import RunFolder, RunSpec, write_csv
-from slewrl.train import EVALUATION_SEED, examiner, make_agent, on_any_machine, run_limits, run_task
+from slewrl.train import EVALUATION_SEED, examiner, make_agent, of_run, on_any_machine, run_limits, run_task
 
 if TYPE_CHECKING:
     from slewrl.envs.locomotion import Locomotion
@@ -83,7 +83,7 @@ def load_policy(run: Path) -> Policy:
     limits = run_limits(spec, folder)
     if not checkpoint.checkpoints(folder.checkpoints):
         raise FileNotFoundError(f"{run} has no checkpoint yet: train it first (slewrl train --resume {run})")
-    state, complaints = checkpoint.load_newest(folder.checkpoints)
+    state, complaints = checkpoint.use_newest(folder.checkpoints, lambda state: of_run(state, spec, folder))
     try:
         task = run_task(spec, folder)
         worlds = make_worlds(task, limits, 1, spec.task_options, training=False)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
+from slewrl.console import Console
 from slewrl.logs import Report
 
 COLUMNS: list[Any] = [
@@ -37,7 +37,7 @@ def progress_line(steps: int, console: Console) -> Iterator[Report]:
 
         def report(row: dict[str, Any]) -> None:
             if "message" in row:
-                console.print(f"[yellow]{row['message']}[/]")
+                console.print(row["message"], style="yellow")
                 return
             # NaN before the first episode ends; an evaluation's utilisation and violations are its own.
             names = ("return_mean",) if "return_mean" in row else ("episode_return", "utilisation", "violations")

@@ -3,11 +3,12 @@
 Each environment has its own ring of rows. A row holds the observation of a step, what was done and what came of it; the
 next observation is the next row's, so that a draw reads two neighbours in memory. An episode that ends leaves one more
 row, with its last observation and nothing else. The ring has more rows than are ever sampled from, so that what is
-written between two checkpoints never overwrites what was live at the first of them: a checkpoint is a flush and two
-numbers, and a killed run goes on from the rows it finds.
+written between two checkpoints never overwrites what was live at the first of them: a checkpoint is a flush and a few
+numbers, and a killed run goes on from the rows it finds, once their checksums match.
 """
 
 import os
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slewrl.checksums import RingSums, blocks
+from slewrl.files import open_own
+
+ROWS = "rows.bin"
+"""The file of the rows."""
 TERMINATED, LAST = 1.0, 2.0
 """Marks of a row: the step ended in a terminal state; the row is only the last observation of an episode."""
 
@@ -76,14 +82,14 @@ class Replay:
         self.rows = self.window + 2 * -(-interval // environments) + 2
         """Length of each ring."""
         self.observation_size, self.action_size = observation_size, action_size
-        width = observation_size + action_size + 2
-        self.path = None if folder is None else folder / "rows.bin"
-        self.found = self.path is not None and self.path.exists()
-        """Whether the rows were on the disk already."""
-        self._stored = _array(self.path, (environments * self.rows, width))
+        self.row_width = observation_size + action_size + 2
+        """Numbers of a row."""
+        self.path = None if folder is None else folder / ROWS
+        self._stored = _array(self.path, (environments * self.rows, self.row_width))
         self._table = np.asarray(self._stored)  # without the memmap class, whose every index costs microseconds
         self.written = np.zeros(environments, dtype=np.int64)
         """Rows ever written, by environment; row k lies at k modulo the ring."""
+        self._sums = [RingSums(self._table[k * self.rows :][: self.rows]) for k in range(environments)]
         self._batches: dict[int, tuple[NDArray[np.float32], Batch]] = {}
 
     @property
@@ -205,10 +211,51 @@ class Replay:
         row: NDArray[np.float32] = self._table[env * self.rows + k % self.rows]
         return row
 
+    # ------------------------------------------------------------------ checkpoints
+
     def flush(self) -> None:
         """Write what is in memory to the disk."""
         if isinstance(self._stored, np.memmap):
             self._stored.flush()
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint has to hold for ``restore`` to find the same rows, or to see that they are not."""
+        live = zip(self._sums, self._live(self.written), strict=True)
+        sums = [total for ring, rows in live for total in ring.of(*rows)]
+        ahead = np.stack([self._ahead(env) for env in range(len(self.written))])
+        return {
+            "replay_written": torch.from_numpy(self.written.copy()),
+            "replay_sums": torch.tensor(sums, dtype=torch.int64),
+            "replay_ahead": torch.from_numpy(ahead),
+        }
+
+    def damage(self, state: dict[str, Tensor]) -> str:
+        """What is wrong with the rows that were live at a checkpoint; empty if nothing is, or it has no checksums."""
+        if "replay_sums" not in state:
+            return ""
+        sums = iter(state["replay_sums"].tolist())
+        for env, (first, end) in enumerate(self._live(state["replay_written"].numpy())):
+            expected = list(islice(sums, len(blocks(first, end))))
+            if rows := self._sums[env].damaged(first, end, expected):
+                where = f"rows {rows[0]} to {rows[-1]} of environment {env}"
+                return f"{self.path} is damaged: {where} do not match their checksum"
+        return ""
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from the rows of a checkpoint."""
+        self.written[:] = state["replay_written"].numpy()
+        for env, ahead in enumerate(state.get("replay_ahead", ())):
+            self._row(env, int(self.written[env]))[: self.observation_size] = ahead
+
+    def _live(self, written: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """First row that can be drawn of each environment, and the one after the last."""
+        return [(max(0, end - self.window), end) for end in written.tolist()]
+
+    def _ahead(self, env: int) -> NDArray[np.float32]:
+        """The observation of the row that is still to be filled; zeros where the last step ended an episode."""
+        written, n = int(self.written[env]), self.observation_size
+        under_way = written and self._row(env, written - 1)[-1] != LAST
+        return self._row(env, written)[:n].copy() if under_way else np.zeros(n, np.float32)
 
 
 def _array(path: Path | None, shape: tuple[int, int]) -> NDArray[np.float32]:
@@ -218,15 +265,18 @@ def _array(path: Path | None, shape: tuple[int, int]) -> NDArray[np.float32]:
     size = 4 * shape[0] * shape[1]
     if not path.exists():
         _reserve(path, size)
-    if path.stat().st_size != size:
-        raise ValueError(f"{path} has {path.stat().st_size} bytes, expected {size}: it belongs to another run")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, expected the rows of a replay")
+    if (found := path.stat().st_size) != size:
+        why = "it was cut short" if found < size else "it was added to"
+        raise ValueError(f"{path} has {found} bytes, expected {size}: {why}, or it belongs to another run")
     return np.memmap(path, np.float32, "r+", shape=shape)
 
 
 def _reserve(path: Path, size: int) -> None:
     """Take the whole space now: a disk that is full later would end the process without a word (SIGBUS)."""
     aside = path.with_suffix(".tmp")
-    with open(aside, "wb") as file:
+    with open_own(aside, "wb") as file:
         try:
             os.posix_fallocate(file.fileno(), 0, size)
         except OSError as error:

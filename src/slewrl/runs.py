@@ -7,6 +7,7 @@ however often the run was killed.
 import csv
 import dataclasses
 import fcntl
+import hashlib
 import io
 import json
 import os
@@ -25,9 +26,12 @@ from typing import Any
 from tyro.conf import Suppress
 
 from slewrl.agents import presets
+from slewrl.files import open_own, read_json, short, write_atomically
 
 VERSION = 2
 ROBOT_COPIES = ("robot.urdf", "robot.xml")
+COPIES = ("limits.yaml", *ROBOT_COPIES, "robot.robot.yaml")
+"""A run's own copies of a user's files; they decide its result, too."""
 LOGS = ("train.csv", "eval.csv")
 """What a run logs besides its speed; the same to the byte for the same RunSpec."""
 
@@ -78,9 +82,10 @@ class RunSpec:
         """Refuse values of the wrong kind, as a file written by hand may hold them."""
         for name, default in _DEFAULTS.items():
             value = getattr(self, name)
-            if type(value) is not type(default):
+            nameless = isinstance(value, dict) and not all(isinstance(key, str) for key in value)
+            if type(value) is not type(default) or nameless:
                 kind = {int: "a whole number", str: "a word", dict: "names and values"}[type(default)]
-                raise ValueError(f"{name} is {value!r}, expected {kind}")
+                raise ValueError(f"{name} is {short(value)}, expected {kind}")
 
     @property
     def key(self) -> str:
@@ -106,6 +111,25 @@ def difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
     old, new = (json.loads(json.dumps(_DEFAULTS | spec)) for spec in (there, wanted))
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return ", ".join(f"{name} is {old.get(name)!r} there, {new.get(name)!r} here" for name in names)
+
+
+def read_spec(data: Any) -> RunSpec:
+    """A spec as a file has it."""
+    if not isinstance(data, dict):
+        raise ValueError(f"spec is {short(data)}, expected names and values")
+    if unknown := set(data) - set(_DEFAULTS):
+        raise ValueError(f"unknown entries {sorted(unknown)}: use the slewrl it came from")
+    return RunSpec(**data)
+
+
+def check_numbers(spec: RunSpec) -> None:
+    """Refuse numbers no run can have."""
+    for name in ("environments", "steps", "batch_size", "evaluate_every", "evaluate_episodes", "capacity"):
+        if getattr(spec, name) < 1:
+            raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 1")
+    for name in ("seed", "learning_starts"):
+        if getattr(spec, name) < 0:
+            raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 0")
 
 
 _DEFAULTS: dict[str, Any] = {
@@ -170,18 +194,17 @@ class RunFolder:
         if not path.exists():
             many = "; it holds a campaign, with a run in each folder" if (self.path / "campaign.json").exists() else ""
             raise FileNotFoundError(f"{self.path} holds no run: there is no run.json{many}")
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path} is not readable as JSON ({error})") from error
+        data = read_json(path)
         if data.get("version") != VERSION:
             raise ValueError(
-                f"{path} is of version {data.get('version')}, expected {VERSION}: use the slewrl it came from"
+                f"{path} is of version {short(data.get('version'))}, expected {VERSION}: use the slewrl it came from"
             )
-        known = {field.name for field in dataclasses.fields(RunSpec)}
-        if unknown := set(data["spec"]) - known:
-            raise ValueError(f"{path} has unknown entries {sorted(unknown)}: use the slewrl it came from")
-        return RunSpec(**data["spec"])
+        try:
+            spec = read_spec(data.get("spec"))
+            check_numbers(spec)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        return spec
 
     def append(self, name: str, row: dict[str, Any]) -> None:
         """Add a row to a CSV file, with a header if it is the first."""
@@ -191,12 +214,27 @@ class RunFolder:
         if not path.exists() or path.stat().st_size == 0:
             writer.writeheader()
         writer.writerow(row)
-        with open(path, "a", encoding="utf-8") as file:
+        with open_own(path, "a") as file:
             file.write(text.getvalue())
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each CSV that depends on the RunSpec alone, to be put into a checkpoint."""
         return {path.name: path.stat().st_size for path in self._logs()}
+
+    def log_digests(self) -> dict[str, str]:
+        """SHA-256 of each of them, for the same purpose."""
+        return {path.name: _digest(path) for path in self._logs()}
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of the run's own copies of a user's files, to be put into a checkpoint."""
+        return {name: _digest(self.path / name) for name in COPIES if (self.path / name).is_file()}
+
+    def changed(self, digests: dict[str, str]) -> str:
+        """Which of those files is no longer what it was at a checkpoint; empty if none is."""
+        there = self.digests()
+        names = [name for name in COPIES if there.get(name) != digests.get(name)]
+        how = "is not what the run was trained with" if names and names[0] in there else "is gone"
+        return f"{self.path / names[0]} {how}" if names else ""
 
     def sync(self) -> None:
         """Make what was logged survive a power cut."""
@@ -210,10 +248,17 @@ class RunFolder:
     def cut(self, sizes: dict[str, int]) -> None:
         """Take back what was logged after a checkpoint: the resumed run will write it again."""
         for path in self._logs():
-            size = sizes.get(path.name, 0)
-            if path.stat().st_size < size:
-                raise ValueError(f"{path} has {path.stat().st_size} bytes, fewer than the {size} of its checkpoint")
-            os.truncate(path, size)
+            with open_own(path, "r+b") as file:
+                file.truncate(sizes.get(path.name, 0))
+
+    def lost(self, sizes: dict[str, int], digests: dict[str, str]) -> str:
+        """Which log has lost something of what it had at a checkpoint; empty if none has."""
+        there = self.sizes()
+        for name, size in sizes.items():
+            if there.get(name, 0) < size:
+                return f"{self.path / name} has {there.get(name, 0)} bytes, fewer than the {size} it had"
+        damaged = [name for name in digests if _digest(self.path / name, sizes[name]) != digests[name]]
+        return f"{self.path / damaged[0]} is damaged: its SHA-256 does not match" if damaged else ""
 
     @contextmanager
     def lock(self, patience: float = 2.0) -> Iterator[None]:
@@ -222,7 +267,7 @@ class RunFolder:
         ``patience``: seconds to wait for another process to let go. Two for one that only looks (``locked``); more for
         one whose node has died, which a network file system takes minutes to notice.
         """
-        with open(self.path / "lock", "a", encoding="utf-8") as file:
+        with open_own(self.path / "lock", "a") as file:
             deadline = time.monotonic() + patience
             while not _take(file):
                 if time.monotonic() > deadline:
@@ -237,7 +282,7 @@ class RunFolder:
     def locked(self) -> bool:
         """Whether a process is training here, on this machine or one that shares the folder."""
         path = self.path / "lock"
-        if not path.exists():
+        if not path.is_file():
             return False
         with open(path, "rb") as file:
             try:
@@ -249,6 +294,12 @@ class RunFolder:
     def finish(self) -> None:
         """Mark the run as finished."""
         write_atomically(self.path / "DONE", "")
+
+
+def _digest(path: Path, size: int = -1) -> str:
+    """SHA-256 of a file, or of its first ``size`` bytes."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read(size)).hexdigest()
 
 
 def _take(file: Any) -> bool:
@@ -296,13 +347,3 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
     writer.writeheader()
     writer.writerows(rows)
     write_atomically(path, text.getvalue())
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file that is whole or not there."""
-    aside = path.with_name(f"{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # others may write it, too
-    with open(aside, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)

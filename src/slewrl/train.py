@@ -15,6 +15,7 @@ import torch
 from slewrl import checkpoint
 from slewrl.agents import AGENTS, presets
 from slewrl.augmented import previous_action
+from slewrl.checkpoint import CheckpointError
 from slewrl.envs.augment import Augment
 from slewrl.envs.reset import parse_reset
 from slewrl.envs.tasks import (
@@ -36,8 +37,8 @@ from slewrl.limits import RateLimits
 from slewrl.logs import Logs, Report
 from slewrl.metrics import rate_use
 from slewrl.registry import did_you_mean, option_names
-from slewrl.replay import Batch, Replay
-from slewrl.runs import RunFolder, RunSpec, difference
+from slewrl.replay import ROWS, Batch, Replay
+from slewrl.runs import RunFolder, RunSpec, check_numbers, difference
 
 LOG_EVERY = 1_000
 RECENT = ("length", "fell", "exploded")
@@ -92,7 +93,10 @@ class Trainer:
         capacity = min(spec.capacity, per_step * spec.steps)
         # So that the oldest checkpoint kept finds its rows, too; the replay reckons with two rows a step.
         interval = -(-checkpoint.KEEP * spec.evaluate_every * per_step // 2)
-        return Replay(capacity, interval, spec.environments, *sizes, self.folder.path / "replay")
+        folder = self.folder.path / "replay"
+        if checkpoint.checkpoints(self.folder.checkpoints) and not (folder / ROWS).exists():
+            raise FileNotFoundError(f"{folder / ROWS} is gone: a run cannot go on without its replay")
+        return Replay(capacity, interval, spec.environments, *sizes, folder)
 
     # ------------------------------------------------------------------ one step of Algorithm 1
 
@@ -204,27 +208,28 @@ class Trainer:
         state = {
             "spec": dataclasses.asdict(self.spec),
             "agent": self.agent.state_dict(),
-            "replay_written": torch.from_numpy(self.replay.written.copy()),
+            **(self.replay.state() if self.replays else {}),
             "rng": self.rng.bit_generator.state,
             "warm_up": self.warm_up.get_state(),
             "worlds": _plain(self.worlds.get_state()),
             "violations_under_way": self._under_way(),
             "csv": self.folder.sizes(),
+            "csv_digests": self.folder.log_digests(),
+            "copies": self.folder.digests(),
             "layer": dict(self.agent.layer.counts()),
             **{name: getattr(self, name) for name in SCALARS},
         }
         checkpoint.save(self.folder.checkpoints, self.step, state)
 
     def restore(self, state: dict[str, Any]) -> list[str]:
-        """Go on from a checkpoint; returns what a person should know about it."""
-        if "worlds" not in state:
-            raise ValueError(f"{self.folder.path}: the checkpoint is of an older slewrl: go on with that one")
-        if differ := difference(state["spec"], dataclasses.asdict(self.spec)):
-            raise ValueError(f"{self.folder.path}: the checkpoint is of another run ({differ} in run.json)")
-        if self.replays and not self.replay.found:
-            raise FileNotFoundError(f"{self.replay.path} is gone: a run cannot go on without its replay")
+        """Go on from a checkpoint; returns what a person should know about it.
+
+        A CheckpointError, with nothing changed, says why this is none to go on from.
+        """
+        notes = self._check(state)
         self.agent.load_state_dict(state["agent"])
-        self.replay.written[:] = state["replay_written"].numpy()
+        if self.replays:
+            self.replay.restore(state)
         self.rng.bit_generator.state = state["rng"]
         self.warm_up.set_state(state["warm_up"])
         self.folder.cut(state["csv"])
@@ -233,8 +238,21 @@ class Trainer:
             setattr(self, name, state[name])
         if state["worlds"] is None:
             self._begin_afresh(state["violations_under_way"])
-            return [f"{self.spec.task} has no known state: resuming on fresh episodes, not bit for bit"]
+            return [*notes, f"{self.spec.task} has no known state: resuming on fresh episodes, not bit for bit"]
         self.worlds.set_state(_numpy(state["worlds"]))
+        return notes
+
+    def _check(self, state: dict[str, Any]) -> list[str]:
+        """Refuse a checkpoint that does not fit this run, or whose rows or logs are not as it left them."""
+        of_run(state, self.spec, self.folder)
+        if "worlds" not in state:
+            raise CheckpointError("it is of an older slewrl: go on with that one")
+        if wrong := self.folder.lost(state["csv"], state.get("csv_digests", {})):
+            raise CheckpointError(wrong)
+        if self.replays and (wrong := self.replay.damage(state)):
+            raise CheckpointError(wrong)
+        if self.replays and "replay_sums" not in state:
+            return ["the checkpoint is from before replays had checksums: the rows are taken as they are"]
         return []
 
     def _begin_afresh(self, violations: int) -> None:
@@ -273,8 +291,8 @@ def train_locked(
 def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
     spec, folder = trainer.spec, trainer.folder
     if checkpoint.checkpoints(folder.checkpoints):
-        state, complaints = checkpoint.load_newest(folder.checkpoints)
-        for message in [*complaints, *trainer.restore(state), f"resumed at step {trainer.step:,}"]:
+        notes, complaints = checkpoint.use_newest(folder.checkpoints, trainer.restore)
+        for message in [*complaints, *notes, f"resumed at step {trainer.step:,}"]:
             report({"message": message})
     else:
         folder.cut({})
@@ -294,6 +312,17 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
             return False
     folder.finish()
     return True
+
+
+def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str, Any]:
+    """The checkpoint, if it is of this run as it is on the disk now."""
+    if missing := [name for name in ("spec", "agent", "step") if name not in state]:
+        raise CheckpointError(f"it has no {missing[0]!r}: it is of another version")
+    if differ := difference(state["spec"], dataclasses.asdict(spec)):
+        raise CheckpointError(f"it is of another run ({differ} in run.json)")
+    if "copies" in state and (changed := folder.changed(state["copies"])):
+        raise CheckpointError(changed)
+    return state
 
 
 def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Any:
@@ -338,12 +367,7 @@ def check_spec(spec: RunSpec) -> None:
     """Refuse a run that could not begin, before anything is written."""
     if not spec.task:
         raise ValueError("--task is missing, e.g. --task HalfCheetah-v5 (or --resume RUN)")
-    for name in ("environments", "steps", "batch_size", "evaluate_every", "evaluate_episodes", "capacity"):
-        if getattr(spec, name) < 1:
-            raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 1")
-    for name in ("seed", "learning_starts"):
-        if getattr(spec, name) < 0:
-            raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 0")
+    check_numbers(spec)
     check_options("agent", AGENTS[spec.agent].Config, spec.agent_options)
     check_options("layer", layer_class(spec.layer), spec.layer_options)
     check_task_options(spec.task, spec.task_options)
@@ -401,7 +425,10 @@ def load_limits(task: str, limits: str) -> RateLimits:
     if Path(limits).suffix in (".yaml", ".yml"):
         if not Path(limits).exists():
             raise FileNotFoundError(f"--limits: there is no file {limits!r} (slewrl limits writes one)")
-        return RateLimits.from_yaml(limits)
+        try:
+            return RateLimits.from_yaml(limits)
+        except RecursionError:
+            raise ValueError(f"{limits} is not readable as YAML: it is nested too deeply") from None
     if Path(limits).is_file():
         raise ValueError(f"--limits is the file {limits!r}, expected a name that ends in .yaml, or a preset")
     return task_preset(task, limits)

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import tyro
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from slewrl.campaign.runner import Runner, cores, shard
 from slewrl.campaign.spec import Campaign, Selection, load_campaign
 from slewrl.campaign.store import Store, error_file
 from slewrl.campaign.view import COLOURS, table, watched
+from slewrl.console import Console, bold
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,13 @@ class Where:
         with watched(store, console) as watch:
             complete = runner.run(watch)
         for key, how in runner.failed.items():
-            console.print(f"{key} failed:\n{how}", style="red", markup=False)
+            console.print(f"{key} failed:\n{how}", style="red")
         again = "retry" if runner.failed else "status"
         after = f"slewrl report {store.path}" if complete else f"slewrl campaign {again} {store.path}"
         if runner.stopping:
             after = "the same command, which goes on from here"
-        console.print(f"{len(runner.finished)} of {len(chosen)} done in [bold]{store.path}[/]; next: {after}")
+        done = f"{len(runner.finished)} of {len(chosen)} done in "
+        console.print(done, bold(store.path), f"; next: {after}", sep="")
         if runner.failed or runner.stopping:
             return 1 if runner.failed else 130
         return 0 if complete else 4
@@ -103,10 +105,10 @@ class Status:
             if run.state == "failed":
                 text = error_file(store.folder(run.key)).read_text(encoding="utf-8")
                 what = f"{run.key} failed (slewrl campaign retry {self.folder}):\n{text}"
-                console.print(what, style="red", markup=False)
+                console.print(what, style="red")
         counts = Counter(run.state for run in runs)
-        parts = [f"[{COLOURS[state]}]{count} {state}[/]" for state, count in counts.most_common()]
-        console.print(f"{store.campaign().name}: {len(runs)} runs, " + ", ".join(parts))
+        parts = [Text(f"{count} {state}", style=COLOURS[state]) for state, count in counts.most_common()]
+        console.print(f"{store.campaign().name}: {len(runs)} runs, ", Text(", ").join(parts), sep="")
         return 0
 
 
@@ -142,7 +144,7 @@ class Collect:
         """Copy, and say how many."""
         count = Store(self.folder).collect(self.to)
         after = f"; next: slewrl report {self.to}" if count else ": there is nothing to report yet"
-        Console().print(f"{count} finished runs in [bold]{self.to}[/]{after}")
+        Console().print(f"{count} finished runs in ", bold(self.to), after, sep="")
         return 0
 
 

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from slewrl.files import short
 from slewrl.registry import did_you_mean
 from slewrl.runs import RunSpec
 
@@ -24,7 +25,11 @@ class Campaign:
     runs: tuple[RunSpec, ...]
 
     def __post_init__(self) -> None:
-        """Refuse an empty campaign and runs that would share a folder."""
+        """Refuse a campaign without a name or runs, and runs that would share a folder."""
+        if not isinstance(self.name, str) or not self.name.strip(" ./"):
+            raise ValueError(f"name is {short(self.name)}, expected a word: the campaign's folder is named so")
+        if not isinstance(self.about, str):
+            raise ValueError(f"about is {short(self.about)}, expected a line of text")
         if not self.runs:
             raise ValueError(f"campaign {self.name!r} has no runs: what was asked for leaves none of them")
         seen: dict[str, RunSpec] = {}
@@ -141,16 +146,23 @@ def _from_yaml(path: Path) -> Campaign:
 
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is not readable as YAML: {error}") from error
     if not isinstance(data, dict) or not isinstance(data.get("grid"), dict):
         raise ValueError(f"{path} has no grid: expected entries such as  grid: {{layer: [ddsrad, boxpro]}}")
     if unknown := set(data) - {"name", "about", "base", "grid"}:
-        raise ValueError(f"{path} has unknown entries {sorted(unknown)}; there are: name, about, base, grid")
-    if wrong := [key for key, values in data["grid"].items() if not isinstance(values, list)]:
-        raise ValueError(f"{path}: grid.{wrong[0]} is {data['grid'][wrong[0]]!r}, expected a list of values")
-    shared = data.get("base") or {}
-    if bad := set(shared) - set(FIELDS):
-        raise ValueError(f"{path}: base has no field {', '.join(sorted(bad))}; a run has: {', '.join(FIELDS)}")
-    runs = grid(RunSpec(**shared), **data["grid"])
-    return Campaign(data.get("name", path.stem), data.get("about", ""), runs)
+        raise ValueError(f"{path} has unknown entries {sorted(map(str, unknown))}; there are: name, about, base, grid")
+    try:
+        return _campaign(data.get("name", path.stem), data.get("about", ""), data.get("base") or {}, data["grid"])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _campaign(name: str, about: str, base: Any, axes: dict[str, Any]) -> Campaign:
+    if wrong := [key for key, values in axes.items() if not isinstance(values, list)]:
+        raise ValueError(f"grid.{wrong[0]} is {short(axes[wrong[0]])}, expected a list of values")
+    if not isinstance(base, dict):
+        raise ValueError(f"base is {short(base)}, expected fields and their values")
+    if bad := {str(key) for key in base} - set(FIELDS):
+        raise ValueError(f"base has no field {', '.join(sorted(bad))}; a run has: {', '.join(FIELDS)}")
+    return Campaign(name, about, grid(RunSpec(**base), **{str(key): values for key, values in axes.items()}))

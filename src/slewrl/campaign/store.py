@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from slewrl.campaign.spec import Campaign
-from slewrl.runs import RunFolder, RunSpec, difference, write_atomically
+from slewrl.files import open_own, read_json, read_text, short, write_atomically
+from slewrl.runs import RunFolder, RunSpec, difference, read_spec
 
 VERSION = 1
 State = Literal["waiting", "running", "stopped", "failed", "done"]
@@ -65,7 +66,7 @@ class Store:
         if self.path.exists() and self._strangers() and not self.description.exists():
             raise FileExistsError(f"{self.path} is not empty and holds no campaign: {ELSEWHERE}")
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / LOCK, "a", encoding="utf-8") as lock:  # a hundred shards may begin at once
+        with open_own(self.path / LOCK, "a") as lock:  # a hundred shards may begin at once
             fcntl.flock(lock, fcntl.LOCK_EX)
             there = self.campaign() if self.description.exists() else None
             joined = self._joined(there, campaign) if there else campaign
@@ -93,16 +94,15 @@ class Store:
         if not self.description.exists():
             run = "; it holds a run (slewrl evaluate shows one)" if (self.path / "run.json").exists() else ""
             raise FileNotFoundError(f"{self.path} holds no campaign: there is no campaign.json{run}")
-        try:
-            data = json.loads(self.description.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{self.description} is not readable as JSON ({error})") from error
-        found = data.get("version") if isinstance(data, dict) else None
+        data = read_json(self.description)
+        found = data.get("version")
         if found != VERSION:
-            raise ValueError(f"{self.description} has version {found}, expected {VERSION}: use the slewrl it came from")
+            raise ValueError(
+                f"{self.description} has version {short(found)}, expected {VERSION}: use the slewrl it came from"
+            )
         try:
-            return Campaign(data["name"], data["about"], tuple(RunSpec(**spec) for spec in data["runs"].values()))
-        except (KeyError, TypeError, AttributeError) as error:
+            return Campaign(data["name"], data["about"], tuple(read_spec(spec) for spec in data["runs"].values()))
+        except (KeyError, AttributeError, ValueError) as error:
             raise ValueError(f"{self.description} is no campaign of this slewrl's: {error}") from error
 
     def folder(self, key: str) -> RunFolder:
@@ -125,6 +125,12 @@ class Store:
 
     def progress_of(self, key: str, spec: RunSpec) -> Progress:
         """How far one run has got."""
+        try:
+            return self._progress_of(key, spec)
+        except (ValueError, csv.Error) as error:
+            raise ValueError(f"the logs in {self.folder(key).path} are damaged: {error}") from None
+
+    def _progress_of(self, key: str, spec: RunSpec) -> Progress:
         folder = self.folder(key)
         train, evaluated, timing = (last_row(folder.path / name) for name in ("train.csv", "eval.csv", "timing.csv"))
         logs = (folder.path / "eval.csv", folder.path / FINAL / "episodes.csv")
@@ -155,8 +161,7 @@ def _final_return(run: Path) -> float | None:
     path = run / FINAL / "episodes.csv"
     if not path.exists():
         return None
-    with open(path, encoding="utf-8") as file:
-        returns = [float(row["return"]) for row in csv.DictReader(file) if row.get("return")]
+    returns = [float(row["return"]) for row in csv.DictReader(read_text(path).splitlines()) if row.get("return")]
     return sum(returns) / len(returns) if returns else None
 
 
@@ -171,8 +176,8 @@ def _violations(path: Path) -> int:
     """Of all rows of a CSV file."""
     if not path.exists():
         return 0
-    with open(path, encoding="utf-8", newline="") as file:
-        return sum(int(float(row["violations"] or 0)) for row in csv.DictReader(file) if row.get("violations"))
+    rows = csv.DictReader(read_text(path).splitlines())
+    return sum(int(float(row["violations"])) for row in rows if row.get("violations"))
 
 
 def state_of(folder: RunFolder) -> State:
@@ -213,6 +218,8 @@ def last_row(path: Path) -> dict[str, str]:
             lines = file.read().decode().splitlines(keepends=True)
     except FileNotFoundError:
         return {}
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no text: it is damaged") from None
     commas = header.count(",")
     whole = (line for line in reversed(lines) if line.endswith("\n") and line.count(",") == commas)
     return next(csv.DictReader([header, next(whole, "")]), {})

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from itertools import takewhile
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from slewrl.campaign.runner import Runner, Watch
 from slewrl.campaign.store import Progress, Store
+from slewrl.console import Console
 
 COLOURS = {"done": "green", "running": "cyan", "failed": "red", "stopped": "yellow", "waiting": "dim"}
 
@@ -72,7 +73,7 @@ def _news(store: Store, key: str, runner: Runner) -> Text:
     return Text(f"done     {key}: return {run.last_return:,.1f}, {run.violations} violations")
 
 
-def _summary(active: Sequence[Progress], runner: Runner) -> str:
+def _summary(active: Sequence[Progress], runner: Runner) -> Text:
     ended = {*runner.finished, *runner.failed, *runner.elsewhere, *runner.active}
     to_come = sum(runner.specs[key].steps for key in runner.keys if key not in ended)
     rates = [run.rate for run in active if run.rate > 0]
@@ -83,7 +84,8 @@ def _summary(active: Sequence[Progress], runner: Runner) -> str:
     failed = f", [red]{len(runner.failed)} failed[/]" if runner.failed else ""
     resumed = f", {runner.resumed} killed and resumed" if runner.resumed else ""
     stopping = "; [yellow]stopping: every run takes a checkpoint[/]" if runner.stopping else ""
-    return f"{len(runner.finished)} of {len(runner.keys)} done{failed}{resumed}; about {duration(left)} left{stopping}"
+    done = f"{len(runner.finished)} of {len(runner.keys)} done"
+    return Text.from_markup(f"{done}{failed}{resumed}; about {duration(left)} left{stopping}")  # all of it ours
 
 
 def seconds_left(run: Progress) -> float:

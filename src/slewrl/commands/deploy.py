@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from rich.console import Console
+from rich.text import Text
 
+from slewrl.console import Console, bold
 from slewrl.deploy import Format
 from slewrl.errors import UserFacingError
 
@@ -50,8 +51,8 @@ class Export:
             raise FileExistsError(f"{out} exists: pass --force to replace it, or --out another name")
         pose = parse_reset(self.reset_action) if self.reset_action else None
         about = export(self.source, out, self.format, self.prefix, pose)
-        after = f"; next: [bold]slewrl check {out}[/]" if self.format == "bundle" else ""
-        Console().print(f"wrote [bold]{out}[/] ({out.stat().st_size / 1e3:,.0f} kB): {about}{after}")
+        after = ("; next: ", bold(f"slewrl check {out}")) if self.format == "bundle" else ()
+        Console().print("wrote ", bold(out), f" ({out.stat().st_size / 1e3:,.0f} kB): {about}", *after, sep="")
         return 0
 
 
@@ -89,9 +90,10 @@ class Check:
         write_certificate(certificate, out)
         trial, budget = certificate["trial"], certificate["budget"]
         over = "" if budget is None else f", {trial['over_budget']} steps over the budget of {float(budget):g}"
-        verdict = "[green]passed[/]" if certificate["passed"] else "[red]NOT passed[/]"
         console.print(
-            f"{verdict}: {trial['joint_steps']:,} commands to joints, {trial['violations']} outside the limits{over}; "
-            f"wrote [bold]{out / 'certificate.html'}[/]"
+            Text("passed", style="green") if certificate["passed"] else Text("NOT passed", style="red"),
+            f": {trial['joint_steps']:,} commands to joints, {trial['violations']} outside the limits{over}; wrote ",
+            bold(out / "certificate.html"),
+            sep="",
         )
         return 0 if certificate["passed"] else 1

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 import tyro
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
-from rich.text import Text  # what a user wrote is printed as Text: a joint named [/] is not markup
+
+from slewrl.console import Console, bold
 
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
@@ -47,6 +47,9 @@ class Limits:
     resolve a step."""
     angles: Literal["radians", "degrees"] | None = None
     """What unit the file's angles are in, if it is refused because they cannot be radians."""
+    reset_action: str = ""
+    """Where the joints are before an episode's first step, to be written to limits.yaml: a number for all, 0.1,-0.5
+    (--reset-action=-0.5,0.1 where the first is negative), hip=0.1,knee=-0.5, or middle."""
     format: Literal["slewrl", "ros2"] = "slewrl"
     """slewrl, or ros2 for a joint_limits.yaml that ros2_control and MoveIt read."""
     out: Path | None = None
@@ -60,6 +63,10 @@ class Limits:
         if out.is_dir():
             raise IsADirectoryError(f"--out is the folder {str(out)!r}, expected the name of a file")
         limits, units, notes = self.load()
+        if self.reset_action:
+            from slewrl.envs.reset import parse_reset
+
+            limits = limits.with_reset(parse_reset(self.reset_action))
         if out.exists() and not self.force:
             raise FileExistsError(f"{out} exists: pass --force to replace it, or --out another name")
         if not out.parent.is_dir():
@@ -67,14 +74,14 @@ class Limits:
         print_limits(limits, self.source, units)
         console = Console()
         for note in notes:
-            console.print(Text(note))
+            console.print(note)
         if self.format == "slewrl":
             limits.to_yaml(out)
             again = f'from_yaml("{out}")'
         else:
             limits.to_joint_limits_yaml(out)
             again = f'from_joint_limits_yaml("{out}", dt={limits.dt})'
-        console.print(Text.assemble("wrote ", (str(out), "bold"), f"; in Python: RateLimits.{again}"))
+        console.print("wrote ", bold(out), f"; in Python: RateLimits.{again}", sep="")
         return 0
 
     def load(self) -> "tuple[RateLimits, dict[str, str] | None, tuple[str, ...]]":
@@ -148,18 +155,18 @@ def print_limits(limits: "RateLimits", title: str, units: Mapping[str, str] | No
     if Measurement.get(console, console.options.update_width(1_000), table).maximum > console.width:
         table = _table(limits, title, with_groups=False)
     console.print(table)
-    console.print(Text(_heterogeneity(limits, units)))
+    console.print(_heterogeneity(limits, units))
     idle = [name for name, wide in zip(limits.names, limits.delta >= limits.high - limits.low, strict=True) if wide]
     if idle:
         warning = f"never binding: {', '.join(idle)} can cross the whole range in one step; is dt right?"
-        console.print(Text(warning, style="yellow"))
+        console.print(warning, style="yellow")
 
 
 def _table(limits: "RateLimits", title: str, with_groups: bool) -> Table:
     """One row per joint; where it is narrow the name is folded, and never a digit cut."""
     legend = "speed: the most allowed, delta / dt; share: delta as a share of the range low to high"
     table = Table(
-        title=Text(f"{title}: {limits.dim} joint{'s' * (limits.dim > 1)}, {limits.units}"),
+        title=f"{title}: {limits.dim} joint{'s' * (limits.dim > 1)}, {limits.units}",
         caption=legend,
         box=SIMPLE_HEAD,
     )
@@ -180,7 +187,7 @@ def _table(limits: "RateLimits", title: str, with_groups: bool) -> Table:
         else:
             table.add_column(head, justify="right", no_wrap=True, min_width=max(map(len, (head, *cells))))
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     return table
 
 

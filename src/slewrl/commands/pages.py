@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 
 import tyro
-from rich.console import Console
+
+from slewrl.console import Console, bold
 
 
 @dataclass(frozen=True)
@@ -61,5 +62,5 @@ class Report:
         say = partial(console.print, highlight=False)
         written = report(self.campaign, out, self.html, lambda line: say(f"  {line}"), self.pdf)
         start = out / ("index.html" if self.html else "tables/results.md")
-        console.print(f"wrote {len(written)} files to [bold]{out}[/]; start with [bold]{start}[/]")
+        console.print(f"wrote {len(written)} files to ", bold(out), "; start with ", bold(start), sep="")
         return 0

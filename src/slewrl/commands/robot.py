@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import tyro
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
+
+from slewrl.console import Console, bold
 
 if TYPE_CHECKING:
     from slewrl.robots.spec import RobotSpec
@@ -46,9 +47,9 @@ class Robot:
             f"{robot.mass:.2f} kg, {len(robot.joints)} joints, base at {robot.base_height:.3f} m; feet: "
             f"{' and '.join(robot.feet)}; a fall is when {robot.torso} touches the ground"
         )
-        console.print(escape(said))
+        console.print(said)
         for note in robot.notes:
-            console.print(f"[yellow]note:[/] {escape(note)}")
+            console.print(Text("note:", style="yellow"), note)
         if self.xml:
             from slewrl.robots import ROBOTS
             from slewrl.robots.mjcf import mjcf
@@ -57,8 +58,8 @@ class Robot:
                 raise FileExistsError(f"{self.xml} exists: choose another --xml")
             notice = f"<!--\n{NOTICE.read_text(encoding='utf-8')}-->\n" if self.source.lower() in ROBOTS else ""
             self.xml.write_text(notice + mjcf(robot), encoding="utf-8")
-            console.print(f"wrote [bold]{escape(str(self.xml))}[/]")
-        console.print(f"next: [bold]{escape(self._next(robot))}[/]")
+            console.print("wrote", bold(self.xml))
+        console.print("next:", bold(self._next(robot)))
         return 0
 
     def _next(self, robot: "RobotSpec") -> str:
@@ -78,14 +79,14 @@ class Robot:
 
         if not 0 < self.safety <= 1:
             raise ValueError(f"--safety is {self.safety}, expected a share of the rated speed in (0, 1]")
-        title = escape(f"{robot.name}, limits at {self.safety:g} of the rated speed")
+        title = f"{robot.name}, limits at {self.safety:g} of the rated speed"
         table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", show_edge=False, padding=(0, 1, 0, 0))
         table.add_column("joint", overflow="fold")
         for column in ("from", "to rad", "rad/s", "/step", "Nm", "kp", "kd", "pose"):
             table.add_column(column, justify="right", no_wrap=True)
         for joint in robot.joints:
             table.add_row(
-                escape(joint.name),
+                joint.name,
                 f"{float(joint.low):.2f}",
                 f"{float(joint.high):.2f}",
                 f"{float(joint.speed):.3g}" if joint.speed else "–",

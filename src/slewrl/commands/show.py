@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import tyro
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from slewrl.console import Console, bold
 from slewrl.runs import RunFolder
 
 if TYPE_CHECKING:
@@ -40,20 +39,20 @@ class Evaluate:
         policy, result = evaluate_run(self.run_folder, self.episodes)
         steps = RunFolder(self.run_folder).spec().steps
         far = f"step {policy.step:,}" + (f" of {steps:,}" if policy.step < steps else "")
-        table = Table(title=escape(f"{self.run_folder}, {far}, {self.episodes} episodes"), box=SIMPLE_HEAD)
+        table = Table(title=f"{self.run_folder}, {far}, {self.episodes} episodes", box=SIMPLE_HEAD)
         table.title_justify = "left"
         for column in ("", "value"):
             table.add_column(column, justify="right" if column else "left")
         for name, value in result.row().items():
             joint = name.removeprefix("utilisation_")
             label = f"utilisation of {policy.limits.names[int(joint)]}" if joint.isdigit() else name
-            table.add_row(escape(label), f"{value:,.4g}")
+            table.add_row(label, f"{value:,.4g}")
         console = Console()
         for message in policy.complaints:
-            console.print(f"[yellow]{escape(message)}[/]")
+            console.print(message, style="yellow")
         console.print(table)
         files = "episodes.csv, density.csv, increments.csv (docs/metrics.md defines every column)"
-        console.print(f"wrote [bold]{escape(str(self.run_folder / 'evaluation'))}[/]: {files}")
+        console.print("wrote ", bold(self.run_folder / "evaluation"), f": {files}", sep="")
         return 0
 
 
@@ -123,6 +122,6 @@ class Play:
         if seen.unseen:
             said = f"the increments only, of {seen.frames:,} steps, return {scores}, {seen.violations} violations"
         console = Console()
-        console.print(f"wrote [bold]{escape(str(wrote))}[/]: {said}")
+        console.print("wrote ", bold(wrote), f": {said}", sep="")
         if seen.unseen:
-            console.print(f"[yellow]{escape(seen.unseen)}[/]", soft_wrap=True)
+            console.print(seen.unseen, style="yellow", soft_wrap=True)

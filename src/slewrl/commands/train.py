@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 
+from slewrl.console import Console, bold
 from slewrl.errors import UserFacingError
+from slewrl.files import short
 from slewrl.runs import RunFolder, RunSpec, with_preset
 
 
@@ -46,23 +47,23 @@ class Train:
         folder = RunFolder(self.resume) if self.resume else self._begin()
         spec, console = folder.spec(), Console()
         if folder.done:
-            console.print(f"[bold]{folder.path}[/] is finished; next: [bold]slewrl evaluate {folder.path}[/]")
+            console.print(bold(folder.path), " is finished; next: ", bold(f"slewrl evaluate {folder.path}"), sep="")
             return 0
-        console.print(
-            f"[bold]{folder.path}[/]: {spec.task} {spec.limits}, {spec.agent} with {spec.layer}, {spec.steps:,} steps"
-        )
+        about = f": {spec.task} {spec.limits}, {spec.agent} with {spec.layer}, {spec.steps:,} steps"
+        console.print(bold(folder.path), about, sep="")
         try:
             with progress_line(spec.steps, console) as report:
                 finished = train(spec, folder, report, self.tensorboard)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
+            there = any(folder.checkpoints.glob("*.ckpt"))
+            go_on = "go on from its last checkpoint" if there else "begin it (there is no checkpoint yet)"
             raise UserFacingError(
-                f"{error.strerror} for {folder.path}: make room, then go on from its last checkpoint with "
-                f"slewrl train --resume {folder.path}"
+                f"{error.strerror} for {folder.path}: make room, then {go_on} with slewrl train --resume {folder.path}"
             ) from None
         after = f"slewrl evaluate {folder.path}" if finished else f"slewrl train --resume {folder.path}"
-        console.print(f"{'finished' if finished else 'stopped'}; next: [bold]{after}[/]")
+        console.print("finished" if finished else "stopped", "; next: ", bold(after), sep="")
         return 0 if finished else 130
 
     def _begin(self) -> RunFolder:
@@ -103,4 +104,6 @@ def _value(text: str) -> Any:
             return read(listed)
         except ValueError:
             continue
+        except RecursionError:
+            raise ValueError(f"--set has a value that is nested too deeply: {short(text)}") from None
     return text

@@ -1,7 +1,6 @@
 """From a trained policy to a bundle: the whole map, observation and previous action to action, as one ONNX graph."""
 
 import dataclasses
-import json
 import logging
 import warnings
 from pathlib import Path
@@ -22,6 +21,7 @@ from slewrl.envs.augment import Augment
 from slewrl.envs.reset import start_action
 from slewrl.envs.tasks import is_gymnasium
 from slewrl.errors import UserFacingError
+from slewrl.files import read_json
 from slewrl.layers import make_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.layers.budget import Budget
@@ -114,7 +114,7 @@ def deployable(source: Path, reset_action: Values | None = None) -> Deployable:
 
         return deployable_model(source, reset_action)
     policy = load_policy(source)
-    trained_with = json.loads((source / "provenance.json").read_text(encoding="utf-8"))
+    trained_with = read_json(source / "provenance.json")
     provenance = {"step": policy.step, "spec": dataclasses.asdict(policy.spec), "trained_with": trained_with}
     module = deployed(policy)
     about = describe(source, module, first_pose(policy, reset_action), policy.dt, _parts(policy), provenance)

@@ -3,7 +3,6 @@
 Files are read when a figure asks for them, and once: a table of a thousand runs opens no file it does not need.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from slewrl.agents import presets
 from slewrl.campaign.store import Store, last_row, state_of
+from slewrl.files import read_json, read_text
 from slewrl.runs import RunSpec
 from slewrl.stats import mean_std
 
@@ -161,8 +161,7 @@ class Run:
     @cached_property
     def joints(self) -> tuple[str, ...]:
         """Names, in the order of the action."""
-        with open(self.path / "final" / "increments.csv", encoding="utf-8") as file:
-            return tuple(file.readline().strip().split(","))
+        return tuple(read_text(self.path / "final" / "increments.csv").partition("\n")[0].strip().split(","))
 
     @cached_property
     def joint_utilisation(self) -> Array:
@@ -227,8 +226,7 @@ class Run:
     def provenance(self) -> dict[str, Any]:
         """What it was made with: commit and versions."""
         path = self.path / "provenance.json"
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        return found
+        return read_json(path) if path.exists() else {}
 
 
 class Score(NamedTuple):
@@ -396,7 +394,7 @@ def read_columns(path: Path, most: int | None = None) -> Columns:
     """A CSV file of numbers, by column, or ``most`` of its rows; refuses one that was not written to its end."""
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing: a finished run has it")
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     names, _, body = text.partition("\n")
     if not body:
         raise ValueError(f"{path} has no rows, expected at least one under its names")

@@ -123,7 +123,7 @@ def read_cells(path: Path) -> dict[str, Mapping[str, Any]]:
         return {}
     try:
         return {cell["name"]: cell for cell in json.loads(path.read_text(encoding="utf-8"))}
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise UserFacingError(f"{path} is not what benchmarks/table1.py --out writes ({error!r})") from None
 
 
