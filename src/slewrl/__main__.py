@@ -1,6 +1,11 @@
 """``python -m slewrl`` is ``slewrl``."""
 
-from slewrl.cli import main
+import sys
+
+if not sys.flags.safe_path:
+    del sys.path[0]  # the folder one stands in, which Python puts there: its modules would replace installed ones
+
+from slewrl.cli import main  # noqa: E402
 
 if __name__ == "__main__":
     main()

@@ -3,7 +3,6 @@
 import os
 import sys
 import traceback
-from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -51,7 +50,6 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(__version__)
         raise SystemExit(0)
-    sys.path.append(str(Path.cwd()))  # where a user's own environments and layers are; last, so as to hide nothing
     commands = Limits | Robot | Train | Evaluate | Play
     commands |= Annotated[CampaignCommand, tyro.conf.subcommand("campaign")]
     try:

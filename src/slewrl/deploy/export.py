@@ -24,6 +24,7 @@ from slewrl.layers.budget import Budget
 from slewrl.limits import RateLimits
 from slewrl.nets import Ensemble
 from slewrl.play import Policy, load_policy
+from slewrl.trust import code_named, require_trust
 
 COMMAND = "velocity"
 """The one command of our walking tasks: ahead and to the left, m/s, and yaw rate, rad/s."""
@@ -96,13 +97,13 @@ class Deployable(NamedTuple):
         return sum(part["size"] for part in self.manifest["observation"]), self.module.limits.dim
 
 
-def deployable(source: Path) -> Deployable:
-    """The policy of a run's newest checkpoint, or of a model of Stable-Baselines3's (a .zip)."""
+def deployable(source: Path, trust: bool = False) -> Deployable:
+    """The policy of a run's newest checkpoint, or of a model of Stable-Baselines3's (a .zip); see docs/trust.md."""
     if source.suffix == ".zip":
         from slewrl.deploy.sb3_model import deployable_model
 
-        return deployable_model(source)
-    policy = load_policy(source)
+        return deployable_model(source, trust)
+    policy = load_policy(source, trust)
     trained_with = json.loads((source / "provenance.json").read_text(encoding="utf-8"))
     provenance = {"step": policy.step, "spec": dataclasses.asdict(policy.spec), "trained_with": trained_with}
     module = deployed(policy)
@@ -110,11 +111,11 @@ def deployable(source: Path) -> Deployable:
     return Deployable(module, {**about, **_servos(policy)})
 
 
-def export_bundle(source: Path, out: Path) -> bundle.Bundle:
+def export_bundle(source: Path, out: Path, trust: bool = False) -> bundle.Bundle:
     """Write a policy (see ``deployable``) to ``out``; returns what was written, read back."""
     if not out.parent.is_dir():
         raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
-    policy = deployable(source)
+    policy = deployable(source, trust)
     bundle.write(out, policy.manifest, to_onnx(policy.module, policy.sizes, policy.manifest))
     return bundle.read(out)
 
@@ -220,9 +221,10 @@ def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
     return {**single, **{key: ",".join(map(str, column)) for key, column in columns.items()}}
 
 
-def rebuilt(found: bundle.Bundle) -> DeployedPolicy:
-    """A bundle's policy in torch: the weights of its graph, the layer and limits of its manifest."""
+def rebuilt(found: bundle.Bundle, trust: bool = False) -> DeployedPolicy:
+    """A bundle's policy in torch: the weights of its graph, the layer (see docs/trust.md) and limits of its manifest."""
     spec, limits = found.manifest["provenance"]["spec"], found.limits
+    require_trust(code_named(layer=spec["layer"]), "the bundle", trust)
     net = nn.Sequential(*map(_module, read_network(found)))
     if spec["agent_options"].get("mean_bound") == "tanh":
         net.append(nn.Tanh())

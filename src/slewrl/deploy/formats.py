@@ -5,6 +5,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -28,7 +29,7 @@ def default_out(source: Path, kind: Format) -> Path:
     return Path("limiter.h") if _is_limits(source) and kind == "c" else Path(DEFAULT_OUT[kind])
 
 
-def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl") -> str:
+def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", trust: bool = False) -> str:
     """Write ``source`` to ``out`` and say, in a few words, what it is. The file is whole or not there.
 
     Args:
@@ -37,6 +38,7 @@ def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl") -> str
         out: file to write.
         kind: "bundle", "c", "onnx", "torch" (a torch.export program) or "torchscript".
         prefix: of the names in a C header.
+        trust: whether code that the source names or holds may run (docs/trust.md).
     """
     if kind not in get_args(Format):
         raise ValueError(f"format is {kind!r}, expected one of {', '.join(get_args(Format))}")
@@ -52,12 +54,11 @@ def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl") -> str
         )
     if _is_limits(source) and kind != "c":
         raise ValueError(f"{source} holds limits, not a policy: a limiter is made with --format c")
-    writers: dict[Format, Callable[[Path, Path], str]] = {
-        "bundle": _bundle, "c": lambda run, aside: _c(run, aside, prefix), "onnx": _onnx, "torch": _torch,
-        "torchscript": _torchscript,
+    writers: dict[Format, Callable[[Path, Path, bool], str]] = {
+        "bundle": _bundle, "c": partial(_c, prefix=prefix), "onnx": _onnx, "torch": _torch, "torchscript": _torchscript,
     }  # fmt: skip
     with _whole(out) as aside:
-        return writers[kind](source, aside)
+        return writers[kind](source, aside, trust)
 
 
 def _is_limits(source: Path) -> bool:
@@ -78,15 +79,15 @@ def _whole(out: Path) -> Iterator[Path]:
 # ---------------------------------------------------------------------- one function a format
 
 
-def _bundle(run: Path, out: Path) -> str:
+def _bundle(run: Path, out: Path, trust: bool) -> str:
     from slewrl.deploy.export import export_bundle
 
-    return _about(export_bundle(run, out))
+    return _about(export_bundle(run, out, trust))
 
 
-def _c(source: Path, out: Path, prefix: str) -> str:
+def _c(source: Path, out: Path, trust: bool, prefix: str) -> str:
     if not _is_limits(source):
-        made = _made(source)
+        made = _made(source, trust)
         out.write_text(policy_header(made, prefix=prefix), encoding="utf-8")
         return f"C99, {_about(made)}"
     from slewrl.limits import RateLimits
@@ -96,16 +97,16 @@ def _c(source: Path, out: Path, prefix: str) -> str:
     return f"C99, a rate limiter for {limits.dim} joints"
 
 
-def _onnx(source: Path, out: Path) -> str:
-    made = _made(source)
+def _onnx(source: Path, out: Path, trust: bool) -> str:
+    made = _made(source, trust)
     out.write_bytes(made.onnx)
     return f"the ONNX graph alone, without the limiter: {_about(made)}"
 
 
-def _torch(run: Path, out: Path) -> str:
+def _torch(run: Path, out: Path, trust: bool) -> str:
     import torch
 
-    module, program = _program(run)
+    module, program = _program(run, trust)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the last layer is a view of the trained one, of which it warns in vain
         torch.export.save(program, out)
@@ -113,10 +114,10 @@ def _torch(run: Path, out: Path) -> str:
     return "a torch.export program of the policy, without the limiter"
 
 
-def _torchscript(run: Path, out: Path) -> str:
+def _torchscript(run: Path, out: Path, trust: bool) -> str:
     import torch
 
-    module, program = _program(run)
+    module, program = _program(run, trust)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # TorchScript is on its way out, and says so; robots still run it
         # Of the exported program: a trace of the module itself would take what numpy computes for constants.
@@ -126,14 +127,14 @@ def _torchscript(run: Path, out: Path) -> str:
     return "a TorchScript of the policy, without the limiter"
 
 
-def _made(source: Path) -> bundle.Bundle:
+def _made(source: Path, trust: bool) -> bundle.Bundle:
     """The bundle of a run or model, or the one ``source`` is."""
     if source.is_file() and source.suffix != ".zip":
         return bundle.read(source)
     from slewrl.deploy.export import export_bundle
 
     with tempfile.TemporaryDirectory() as folder:
-        return export_bundle(source, Path(folder) / "policy.bundle")
+        return export_bundle(source, Path(folder) / "policy.bundle", trust)
 
 
 def _about(made: bundle.Bundle) -> str:
@@ -141,13 +142,13 @@ def _about(made: bundle.Bundle) -> str:
     return f"the policy at step {step:,}, {made.observation_size} observations, {len(made.limits.names)} joints"
 
 
-def _program(run: Path) -> tuple["DeployedPolicy", "torch.export.ExportedProgram"]:
+def _program(run: Path, trust: bool) -> tuple["DeployedPolicy", "torch.export.ExportedProgram"]:
     """The policy of a run as it is, and exported for any batch."""
     import torch
 
     from slewrl.deploy.export import deployable
 
-    policy, batch = deployable(run), torch.export.Dim("batch")
+    policy, batch = deployable(run, trust), torch.export.Dim("batch")
     module, example = policy.module, tuple(torch.zeros(2, size) for size in policy.sizes)
     return module, torch.export.export(module, example, dynamic_shapes=({0: batch}, {0: batch}))
 

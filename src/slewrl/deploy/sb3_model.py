@@ -19,7 +19,7 @@ from slewrl.layers import LAYERS
 from slewrl.layers.base import ActionLayer
 
 
-def deployable_model(path: Path) -> Deployable:
+def deployable_model(path: Path, trust: bool = False) -> Deployable:
     """The policy of a model that ``save`` wrote, acting without exploration."""
     model: Any = load(path)
     policy = model.policy
