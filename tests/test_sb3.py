@@ -15,7 +15,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.noise import NormalActionNoise
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack
 from stable_baselines3.common.vec_env import VecNormalize as StockVecNormalize
 from test_rate_limit import Eyes, Recorder, broken
 
@@ -318,3 +318,118 @@ def compare_with_c(found, folder):
     for observation in 5 * np.random.default_rng(0).standard_normal((50, 17)).astype(np.float32):
         c.control(observation, out)
         assert np.allclose(out, controller.step(observation), atol=1e-5)
+
+
+# ---------------------------------------------------------------------- what stands between policy and limits
+
+
+def halved(observation):
+    return observation / 2
+
+
+def turned(observation):
+    """The previous action first instead of last."""
+    return np.roll(observation, 6, -1)
+
+
+def dimmed(observation):
+    return {**observation, "previous_action": observation["previous_action"] / 2}
+
+
+def same(observation):
+    return observation
+
+
+WRAPPERS = {
+    "NormalizeObservation": lambda env: gym.wrappers.NormalizeObservation(env),
+    "RescaleObservation": lambda env: gym.wrappers.RescaleObservation(bounded(env), np.float32(0), np.float32(1)),
+    "TransformObservation": lambda env: gym.wrappers.TransformObservation(env, halved, env.observation_space),
+    "Monitor over it": lambda env: Monitor(gym.wrappers.NormalizeObservation(env)),
+    "turned round": lambda env: gym.wrappers.TransformObservation(env, turned, env.observation_space),
+    "DelayObservation": lambda env: gym.wrappers.DelayObservation(env, 1),
+    "TimeAwareObservation": lambda env: gym.wrappers.TimeAwareObservation(env),
+}
+
+
+def bounded(env):
+    """The same with a bounded space, as Gymnasium's rescaling wants it."""
+    space = env.observation_space
+    low, high = (np.full(space.shape, edge, space.dtype) for edge in (-1e3, 1e3))
+    return gym.wrappers.TransformObservation(env, same, gym.spaces.Box(low, high, dtype=space.dtype))
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_a_wrapper_that_changes_the_previous_action_is_refused_at_the_first_step(kind, wrap):
+    inner = Recorder(gym.make(TASK, max_episode_steps=40))
+    agent = model(kind, wrap(make(inner)))
+    with pytest.raises(ValueError, match="the policy sees .* as the previous action of 'bthigh'.*RateLimit outermost"):
+        agent.learn(50)
+    assert sum(map(len, inner.episodes)) == 1 and broken(inner.episodes, LIMITS, np.zeros(6)) == 0
+
+
+def test_so_it_is_in_one_of_many_environments_and_in_other_processes():
+    wrapped = [make, lambda: gym.wrappers.NormalizeObservation(make())]
+    for kind in (DummyVecEnv, SubprocVecEnv):
+        env = kind(wrapped)
+        with pytest.raises(ValueError, match="environment 1: the policy sees .* as the previous action"):
+            model(env=env).learn(50)
+        env.close()
+
+
+def test_a_wrapper_that_begins_to_change_it_later_is_refused_then():
+    """At the end of an episode as well, where the observation is in the info."""
+    for late in (7, 40):
+        calls = []
+
+        def drifting(observation, calls=calls, late=late):
+            calls.append(1)
+            return observation if len(calls) <= late else observation / 2  # the reset's is the first
+
+        env = make()
+        agent = model(env=gym.wrappers.TransformObservation(env, drifting, env.observation_space))
+        with pytest.raises(ValueError, match="the policy sees .* as the previous action"):
+            agent.learn(200)
+        assert agent.num_timesteps == late
+
+
+def test_dict_observations_are_watched_too():
+    env = make(Eyes(gym.make(TASK)))
+    changed = gym.wrappers.TransformObservation(env, dimmed, env.observation_space)
+    with pytest.raises(ValueError, match="the policy sees .* as the previous action of 'bthigh'"):
+        SAC("MultiInputPolicy", changed, learning_starts=30, policy_kwargs={"net_arch": NET}).learn(60)
+
+
+def test_an_observation_without_a_previous_action_of_the_right_shape_is_refused_before_anything_runs():
+    env = make()
+    with pytest.raises(ValueError, match=r"observations of shape \(3, 23\), expected flat ones"):
+        model(env=gym.wrappers.FrameStackObservation(env, 3))
+    with pytest.raises(ValueError, match=r"observations of shape \(1, 23\), expected flat ones"):
+        model(env=gym.wrappers.ReshapeObservation(env, (1, 23)))
+    seeing = make(Eyes(gym.make(TASK)))
+    left = next(key for key in seeing.observation_space if key != "previous_action")
+    with pytest.raises(ValueError, match=f"observations of {left}, expected 'previous_action' among them, of 6 entries"):
+        model(env=gym.wrappers.FilterObservation(seeing, [left]))
+    stacked = VecFrameStack(DummyVecEnv([lambda: seeing]), 2)
+    with pytest.raises(ValueError, match="expected 'previous_action' among them, of 6 entries"):
+        SAC("MultiInputPolicy", stacked, policy_kwargs={"net_arch": NET})
+    with pytest.raises(ValueError, match="VecNormalize would normalise the previous action"):
+        model(env=VecFrameStack(StockVecNormalize(DummyVecEnv([make])), 2))
+
+
+@pytest.mark.parametrize("kind", [DummyVecEnv, SubprocVecEnv])
+def test_wrappers_that_leave_the_previous_action_last_are_welcome(kind):
+    """Of frames put side by side the newest is last."""
+    env = VecFrameStack(kind([lambda: Monitor(gym.wrappers.DtypeObservation(make(), np.float32))] * 2), 3)
+    assert model(env=env).learn(120).actor.features_dim == 3 * 23
+    env.close()
+
+
+def test_a_policy_asked_with_a_previous_action_outside_the_range_refuses():
+    """Which is all that can be known of an observation without its environment."""
+    agent = model()
+    observation = np.zeros(23, np.float32)
+    agent.predict(observation)
+    observation[-1] = 1.5
+    with pytest.raises(ValueError, match="previous action.*ffoot"):
+        agent.predict(observation)

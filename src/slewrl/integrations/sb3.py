@@ -7,13 +7,15 @@
 Everything else is as Stable-Baselines3 has it. Its stock code would leave the limits, or learn from actions that were
 not executed, at five places, each handled here: warm-up (drawn in F_t), action noise and TD3's target smoothing (on the
 latent, before the layer), the rescaling of actions in float32 (there is none on the way to the environment), and
-VecNormalize (the one below leaves the previous action alone). The critics judge what was executed, as shares of the
+VecNormalize (the one below leaves the previous action alone). Any other wrapper that changes the previous action on its
+way to the policy is found at the first step, since the policy would take another box for F_t. The critics judge what was executed, as shares of the
 action range; log-probabilities are the layer's. PPO and other algorithms take ``RateLimit(env, limits, bound=4.0)``.
 """
 
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
@@ -41,6 +43,10 @@ except ImportError as error:
     raise UserFacingError(f'Stable-Baselines3 cannot be imported ({error}): pip install "slewrl[sb3]"') from error
 
 WRAP = 'slewrl.RateLimit(env, limits, mode="absolute")'
+OUTERMOST = (
+    "make RateLimit outermost, over what changes observations, as in RateLimit(NormalizeObservation(env), ...), or "
+    "normalise with slewrl.integrations.sb3.VecNormalize"
+)
 
 # ---------------------------------------------------------------------- actors
 
@@ -52,8 +58,7 @@ class _Limited(nn.Module):
     layer: ActionLayer
 
     def _box(self, obs: Any) -> FeasibleBox:
-        prev = obs[PREVIOUS] if isinstance(obs, dict) else previous_action(obs, self.limits.dim)
-        return self.limits.box(prev.float(), check=False)
+        return self.limits.box(_previous(obs, self.limits).float(), check=False)
 
     def _shares(self, action: Tensor) -> Tensor:
         """An action (..., d) in [-1, 1]^d of its range, for critics."""
@@ -187,6 +192,7 @@ class _LimitedPolicy(BasePolicy):
         return {**said, "limits": self.limits, "layer": self.layer}
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
+        _check_range(_previous(observation, self.limits), self.limits)
         return self.actor.decide(observation, not deterministic).executed
 
     def unscale_action(self, scaled_action: NDArray[Any]) -> NDArray[Any]:
@@ -259,6 +265,7 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
         if known != limits:
             raise ValueError(f"the environment has the limits {limits}, but the policy was made for {known}")
         _check_normalised(self._vec_normalize_env)
+        _check_shape(env.observation_space, limits)
         self.task = _attribute(env, "name")
         self.normalizer = None
         return limits
@@ -287,6 +294,18 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
                 decision = policy.actor.decide(obs, True, noise)
             seen = policy.actor._shares(decision.judged)
         return decision.executed.cpu().numpy(), seen.cpu().numpy()
+
+
+    def _store_transition(
+        self, replay_buffer: Any, buffer_action: Any, new_obs: Any, reward: Any, dones: Any, infos: list[dict[str, Any]]
+    ) -> None:
+        """As Stable-Baselines3 does, once it is clear that the policy saw what was applied."""
+        limits: RateLimits = self.policy_kwargs["limits"]
+        prev = _previous(new_obs, limits)
+        for k, info in enumerate(infos):
+            seen = _previous(info["terminal_observation"], limits) if dones[k] else prev[k]
+            _check_seen(seen, info.get("applied_action"), limits, k, self.env)
+        super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
 
 
 class SAC(_LimitedAlgorithm, sb3.SAC):
@@ -355,6 +374,69 @@ def _check_normalised(env: StockVecNormalize | None) -> None:
             "VecNormalize would normalise the previous action, which the layer needs as it was applied: use "
             "slewrl.integrations.sb3.VecNormalize (or, with Dict observations, norm_obs_keys without "
             f"{PREVIOUS!r}), or norm_obs=False"
+        )
+
+
+# ---------------------------------------------------------------------- the previous action on its way to the policy
+
+
+def _previous(obs: Any, limits: RateLimits) -> Any:
+    """(..., d) of an observation, flat or a Dict."""
+    return obs[PREVIOUS] if isinstance(obs, dict) else previous_action(obs, limits.dim)
+
+
+def _check_shape(space: Any, limits: RateLimits) -> None:
+    """Refuse observations that hold no previous action of the right shape where the policy looks for it."""
+    if isinstance(space, spaces.Dict):
+        there = space.spaces.get(PREVIOUS)
+        if there is None or there.shape != (limits.dim,):
+            raise ValueError(
+                f"the policy sees observations of {', '.join(space.spaces)}, expected {PREVIOUS!r} among them, of "
+                f"{limits.dim} entries: {OUTERMOST}"
+            )
+    elif space.shape is None or len(space.shape) != 1:
+        raise ValueError(
+            f"the policy sees observations of shape {space.shape}, expected flat ones that end with the previous "
+            f"action: {OUTERMOST}"
+        )
+
+
+def _check_seen(seen: Any, applied: Any, limits: RateLimits, k: int, env: Any) -> None:
+    """Refuse what is not, to the bit, the action that environment ``k`` was handed: F_t is about that one."""
+    if applied is not None and np.array_equal(seen, applied):
+        return
+    said = "nothing that it can be compared with"
+    joint, value = limits.names[0], seen[0]
+    if applied is not None:
+        i = int(np.flatnonzero(seen != applied)[0])
+        joint, value, said = limits.names[i], seen[i], f"{applied[i]}"
+    raise ValueError(
+        f"environment {k}: the policy sees {value} as the previous action of {joint!r}, but RateLimit applied {said}: "
+        f"something between them changes observations ({_layers(env, k)}): {OUTERMOST}"
+    )
+
+
+def _layers(env: Any, k: int) -> str:
+    """The wrappers of environment ``k``, outermost first, as far as this process has them."""
+    names = []
+    while hasattr(env, "venv"):
+        names.append(type(env).__name__)
+        env = env.venv
+    names.append(type(env).__name__)
+    return f"{' over '.join(names)} of {env.envs[k]}" if hasattr(env, "envs") else " over ".join(names)
+
+
+def _check_range(prev: Tensor, limits: RateLimits) -> None:
+    """Refuse what no RateLimit can have applied; float32 may be an ulp beyond a float64 environment's range."""
+    low, high = (torch.as_tensor(bound.copy(), device=prev.device) for bound in (limits.low, limits.high))
+    slack = 1e-6 * (high - low)
+    bad = (~((prev >= low - slack) & (prev <= high + slack))).nonzero()
+    if len(bad):
+        where = tuple(bad[0].tolist())
+        i = where[-1]
+        raise ValueError(
+            f"the policy sees {prev[where].item()} as the previous action of {limits.names[i]!r}, expected a number in "
+            f"[{limits.low[i]}, {limits.high[i]}]: {OUTERMOST}"
         )
 
 
