@@ -1,13 +1,9 @@
 """What somebody else's file may do: the attacks of docs/trust.md. Code that a file names runs only with --trust."""
 
-import base64
 import json
-import os
-import pickle
 import shutil
 import subprocess
 import sys
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,7 +86,9 @@ def test_ones_own_layer_in_the_folder_one_stands_in(slewrl, tmp_path):
     """Named on the command line it runs as it is; of the run it leaves, the hint says --trust."""
     shutil.copy(Path(__file__).parent / "toy_layer.py", tmp_path / "my_layer.py")
     budget = ("--steps", 60, "--learning-starts", 50, "--evaluate-every", 60, "--evaluate-episodes", 1)
-    made = slewrl("train", "--task", "Pendulum-v1", "--layer", "my_layer:Toy", *budget, "--no-tensorboard", "--out", "r")
+    made = slewrl(
+        "train", "--task", "Pendulum-v1", "--layer", "my_layer:Toy", *budget, "--no-tensorboard", "--out", "r"
+    )
     assert made.returncode == 0 and "slewrl evaluate r --trust" in " ".join(made.stdout.split())
     assert slewrl("evaluate", "r", "--episodes", 1).returncode == 2
     assert slewrl("evaluate", "r", "--episodes", 1, "--trust").returncode == 0

@@ -108,9 +108,7 @@ def load_policy(run: Path, trust: bool = False) -> Policy:
     )
 
 
-def evaluate_run(
-    run: Path, episodes: int, into: str = "evaluation", trust: bool = False
-) -> tuple[Policy, Evaluation]:
+def evaluate_run(run: Path, episodes: int, into: str = "evaluation", trust: bool = False) -> tuple[Policy, Evaluation]:
     """Evaluate a run's policy and write a folder of the run's about it: density, increments and, last, episodes."""
     policy = load_policy(run, trust)
     result = policy.evaluate(episodes)

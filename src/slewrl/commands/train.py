@@ -37,7 +37,7 @@ class Train:
     tensorboard: bool = True
     """Write event files, too: tensorboard --logdir runs."""
     trust: bool = False
-    """With --resume: run the code that the run's run.json names (a layer or a task of a module's); see docs/trust.md."""
+    """With --resume: run the code that run.json names (a layer or a task of a module's); see docs/trust.md."""
 
     def run(self) -> int:
         """Train to the end, with a progress line; Ctrl-C checkpoints first."""

@@ -222,7 +222,7 @@ def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
 
 
 def rebuilt(found: bundle.Bundle, trust: bool = False) -> DeployedPolicy:
-    """A bundle's policy in torch: the weights of its graph, the layer (see docs/trust.md) and limits of its manifest."""
+    """A bundle's policy in torch: the weights of its graph, limits and layer (see docs/trust.md) of its manifest."""
     spec, limits = found.manifest["provenance"]["spec"], found.limits
     require_trust(code_named(layer=spec["layer"]), "the bundle", trust)
     net = nn.Sequential(*map(_module, read_network(found)))

@@ -8,10 +8,12 @@ Everything else is as Stable-Baselines3 has it. Its stock code would leave the l
 not executed, at five places, each handled here: warm-up (drawn in F_t), action noise and TD3's target smoothing (on the
 latent, before the layer), the rescaling of actions in float32 (there is none on the way to the environment), and
 VecNormalize (the one below leaves the previous action alone). Any other wrapper that changes the previous action on its
-way to the policy is found at the first step, since the policy would take another box for F_t. The critics judge what was executed, as shares of the
-action range; log-probabilities are the layer's. PPO and other algorithms take ``RateLimit(env, limits, bound=4.0)``.
+way to the policy is found at the first step: the policy would take another box for F_t. The critics judge what was
+executed, as shares of the action range; log-probabilities are the layer's. PPO and other algorithms take
+``RateLimit(env, limits, bound=4.0)``.
 """
 
+import dataclasses
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,9 +25,10 @@ from torch import Tensor, nn
 
 from slewrl.augmented import previous_action
 from slewrl.box import FeasibleBox
+from slewrl.deploy import MODEL_VERSION
 from slewrl.envs.augment import PREVIOUS
 from slewrl.errors import UserFacingError
-from slewrl.layers import make_layer
+from slewrl.layers import LAYERS, make_layer
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
 
@@ -241,6 +244,10 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
     """Of a saved model whose flat observations were normalised: mean, variance, epsilon and clip, for export."""
     task: str
     """Gymnasium's name of the environment, or that of its class."""
+    reset_action: list[float] | None = None
+    """What the environment's RateLimit takes for the action before the first, (d,)."""
+    deployment: dict[str, Any] | None = None
+    """Of a saved model: see ``described``."""
 
     def _setup_model(self) -> None:
         if self.env is not None:
@@ -267,6 +274,7 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
         _check_normalised(self._vec_normalize_env)
         _check_shape(env.observation_space, limits)
         self.task = _attribute(env, "name")
+        self.reset_action = env.get_attr("reset_action")[0].tolist()
         self.normalizer = None
         return limits
 
@@ -277,7 +285,30 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
             known: Any = seen.obs_rms
             self.normalizer = {"mean": known.mean.copy(), "variance": known.var.copy()}
             self.normalizer |= {"epsilon": seen.epsilon, "clip": seen.clip_obs}
+        self.deployment = self.described()
         super().save(*args, **kwargs)
+
+    def described(self) -> dict[str, Any]:
+        """All that export has to know besides the weights, as JSON: Stable-Baselines3 pickles what is not."""
+        policy: Any = self.policy
+        limits, known = policy.limits, self.normalizer or {}
+        arrays = {key: getattr(limits, key).tolist() for key in ("up", "down", "low", "high")}
+        rest = {"names": list(limits.names), "groups": list(limits.groups), "dt": limits.dt, "units": limits.units}
+        return {
+            "version": MODEL_VERSION,
+            "algorithm": "SAC" if isinstance(self, SAC) else "TD3",
+            "task": self.task,
+            "seed": self.seed,
+            "step": self.num_timesteps,
+            "steps": self._total_timesteps,
+            "limits": arrays | rest,
+            "reset_action": self.reset_action,
+            **_recipe(policy.layer),
+            "flat": isinstance(policy.observation_space, spaces.Box),
+            "extractor": policy.features_extractor_class.__name__,
+            "activation": policy.activation_fn.__name__,
+            "normalizer": {key: np.asarray(value).tolist() for key, value in known.items()} or None,
+        }
 
     def _sample_action(
         self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
@@ -294,7 +325,6 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
                 decision = policy.actor.decide(obs, True, noise)
             seen = policy.actor._shares(decision.judged)
         return decision.executed.cpu().numpy(), seen.cpu().numpy()
-
 
     def _store_transition(
         self, replay_buffer: Any, buffer_action: Any, new_obs: Any, reward: Any, dones: Any, infos: list[dict[str, Any]]
@@ -455,10 +485,23 @@ def _attribute(env: VecEnv, name: str) -> Any:
 
 
 def load(path: Path) -> SAC | TD3:
-    """A model that ``save`` wrote, whichever of the two it is."""
+    """A model that ``save`` wrote, whichever of the two it is. It is a pickle: loading runs whatever is in it."""
     data, _, _ = load_from_zip_file(path, device="cpu")
     kind = (data or {}).get("policy_class")
     for algorithm in (SAC, TD3):
         if kind in algorithm.policy_aliases.values():
             return algorithm.load(path, device="cpu")
     raise ValueError(f"{path} holds a {kind}, expected a model of slewrl.integrations.sb3.SAC or TD3")
+
+
+def _recipe(layer: ActionLayer) -> dict[str, Any]:
+    """How ``make_layer`` makes this one."""
+    kind = type(layer)
+    names = [name for name in LAYERS if LAYERS[name] is kind]
+    options = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer)}
+    density = options.pop("density")
+    return {
+        "layer": names[0] if names else f"{kind.__module__}:{kind.__qualname__}",
+        "density": density,
+        "layer_options": options,
+    }
