@@ -459,8 +459,8 @@ def test_an_undeclared_change_of_the_previous_action_is_found_at_the_first_step_
     """By a transform that does not name its keys, or by one around the environment, which no transform inside sees."""
     norm = envs.ObservationNorm(0.0, 2.0, in_keys=["previous_action"])
     around = envs.TransformedEnv(limited(watched()), norm, auto_unwrap=False)
-    for env, guard in ((around, around.base_env.transform[0]), (limited(watched(), Halved()), None)):
-        guard = guard or env.transform[0]
+    inside = limited(watched(), Halved())
+    for env, guard in ((around, around.base_env.transform[0]), (inside, inside.transform[0])):
         with pytest.raises(RuntimeError, match="as the previous action of 'pivot', but .* was applied"):
             env.rollout(5)
         assert guard.counts.steps == 1 and guard.counts.violations == 0  # the reset's 0 was still right

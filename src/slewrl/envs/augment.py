@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from slewrl.envs.checked import returned
 from slewrl.limits import RateLimits
 from slewrl.metrics import RateUse, rate_use
 
@@ -43,7 +44,7 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode with the reset action as the previous one."""
-        observation, info = self.env.reset(seed=seed, options=options)
+        observation, info = returned(self.env, self.name, "reset", seed=seed, options=options)
         self.chain = [self.reset_action]
         return self._augmented(observation), info
 
@@ -53,7 +54,8 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
 
     def _execute(self, executed: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         self.chain.append(executed.copy())  # ours: an environment may scale what it is handed in place
-        observation, reward, terminated, truncated, info = self.env.step(executed)
+        parts = returned(self.env, self.name, "step", executed)
+        observation, reward, terminated, truncated, info = parts
         if terminated or truncated:
             info = {**info, "rate_use": self.rate_use()}
         return self._augmented(observation), reward, terminated, truncated, info
@@ -87,8 +89,8 @@ class AugmentVector(gym.vector.VectorWrapper):
     ) -> None:
         super().__init__(env)
         self.limits = limits
-        name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-        single = augmented_space(name, env.single_observation_space, env.single_action_space, limits, self.dicts)
+        self.name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        single = augmented_space(self.name, env.single_observation_space, env.single_action_space, limits, self.dicts)
         self.single_observation_space = single
         self.observation_space = batch_space(single, env.num_envs)
         self.dtype: Any = env.single_action_space.dtype
@@ -107,7 +109,7 @@ class AugmentVector(gym.vector.VectorWrapper):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode in every environment, or in those of ``options["reset_mask"]``."""
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool))  # the environment takes it out
-        observations, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        observations, info = returned(self.env, self.name, "reset", seed=seed, options=options)
         self._restart(mask)
         self._over[mask] = False
         return self._augmented(observations), info
@@ -115,7 +117,8 @@ class AugmentVector(gym.vector.VectorWrapper):
     def step(self, actions: NDArray[Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Hand the actions on unchanged, and remember those that were executed."""
         executed = np.array(actions, dtype=self.dtype)
-        observations, rewards, terminated, truncated, info = self.env.step(executed.copy())
+        parts = returned(self.env, self.name, "step", executed.copy())
+        observations, rewards, terminated, truncated, info = parts
         ended = terminated | truncated
         self._taken.append(executed)
         self.previous = executed

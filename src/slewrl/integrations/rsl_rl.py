@@ -147,7 +147,7 @@ class RateLimitedPPO(PPO):  # type: ignore[misc]
     """The environment's, until the first step has shown that observations are about it."""
 
     def process_env_step(self, obs: Any, *args: Any, **kwargs: Any) -> None:
-        """As PPO's. At the first step the previous action has to be what was commanded: of 0 one cannot tell the units."""
+        """As PPO's, once the first step has shown the previous action as it was commanded: 0 is 0 in all units."""
         if self.unchecked is not None:
             _check_seen(obs[PREVIOUS], self.unchecked)
             self.unchecked = None
