@@ -4,5 +4,3 @@ from typing import Literal
 
 Format = Literal["bundle", "c", "onnx", "torch", "torchscript"]
 """What ``slewrl export`` writes."""
-MODEL_VERSION = 1
-"""Of what a model of `integrations/sb3.py` says of itself, for export."""

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from slewrl.agents.normalize import Normalizer
-from slewrl.deploy import MODEL_VERSION
 from slewrl.deploy.bundle import LARGEST
 from slewrl.deploy.export import Clamped, Deployable, DeployedPolicy, describe
 from slewrl.envs.augment import start_action
 from slewrl.errors import UserFacingError
+from slewrl.integrations import MODEL_VERSION
 from slewrl.layers import make_layer
 from slewrl.limits import RateLimits
 from slewrl.trust import code_named, require_trust

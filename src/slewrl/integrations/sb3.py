@@ -25,9 +25,9 @@ from torch import Tensor, nn
 
 from slewrl.augmented import previous_action
 from slewrl.box import FeasibleBox
-from slewrl.deploy import MODEL_VERSION
 from slewrl.envs.augment import PREVIOUS
 from slewrl.errors import UserFacingError
+from slewrl.integrations import MODEL_VERSION
 from slewrl.layers import LAYERS, make_layer
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits

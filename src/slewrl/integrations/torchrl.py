@@ -218,7 +218,7 @@ class _Ledger:
         self.sent = self.seen = None
 
     def check_seen(self, seen: NDArray[Any], limits: RateLimits, rows: NDArray[np.bool_] | None) -> None:
-        """Refuse an action whose policy saw another previous action (*batch, d) than the one applied, which F_t is about.
+        """Refuse an action whose policy saw another previous action (*batch, d) than was applied, which F_t is about.
 
         FrameSkipTransform repeats an action under the observation it was chosen by, so that one may come again.
         """
