@@ -6,10 +6,13 @@ import pytest
 import torch
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from test_rate_limit import Eyes
 
-from slewrl import RateLimits, make_layer
+from slewrl import RateLimit, RateLimits, RateLimitVector, make_layer
 from slewrl.augmented import previous_action
 from slewrl.envs.augment import Augment, AugmentVector
+from slewrl.envs.checked import BrokenEnvironmentError
+from slewrl.envs.singles import Singles
 from slewrl.metrics import rate_use, return_cv
 from slewrl.presets import PRESETS
 
@@ -180,3 +183,150 @@ def test_the_vector_twin_refuses_what_the_single_one_refuses():
     limits = RateLimits([0.2] * 5, low=-1, high=1)
     with pytest.raises(ValueError, match="6 actions, but limits for 5: "):
         AugmentVector(gym.make_vec("HalfCheetah-v5", num_envs=2), limits)
+
+
+# ---------------------------------------------------------------------- environments that keep no contract
+
+
+class Odd(gym.Wrapper):
+    """A Pendulum whose reset, or whose third step, returns something else."""
+
+    def __init__(self, env, reset=None, step=None):
+        super().__init__(env)
+        self.of_reset, self.of_step, self.count = reset, step, 0
+
+    def reset(self, **options):
+        returned = self.env.reset(**options)
+        return self.of_reset(returned) if self.of_reset else returned
+
+    def step(self, action):
+        returned = self.env.step(action)
+        self.count += 1
+        return self.of_step(returned) if self.of_step and self.count == 3 else returned
+
+
+def only_observation(returned):
+    return returned[0]
+
+
+def nothing(returned):
+    return None
+
+
+def no_info(returned):
+    return (*returned[:-1], None)
+
+
+def no_observation(returned):
+    return (None, *returned[1:])
+
+
+def longer(returned):
+    return (np.zeros(4, np.float32), *returned[1:])
+
+
+def shorter(returned):
+    return (np.zeros(1, np.float32), *returned[1:])
+
+
+ODD = [
+    ("reset", nothing, "reset returned None, expected a pair: observation, info"),
+    ("reset", only_observation, r"reset returned array\(.*\), expected a pair: observation, info"),
+    ("reset", no_info, "reset returned an info that is None, expected a dict"),
+    ("reset", no_observation, r"reset returned an observation that is None, expected shape \(3,\)"),
+    ("reset", longer, r"reset returned an observation of shape \(4,\), expected \(3,\)"),
+    ("step", nothing, "step returned None, expected five: observation, reward, terminated, truncated, info"),
+    ("step", lambda five: five[:4], "step returned a tuple of 4, expected five: observation, reward"),
+    ("step", no_info, "step returned an info that is None, expected a dict"),
+    ("step", no_observation, r"step returned an observation that is None, expected shape \(3,\)"),
+    ("step", longer, r"step returned an observation of shape \(4,\), expected \(3,\)"),
+    ("step", shorter, r"step returned an observation of shape \(1,\), expected \(3,\)"),
+]
+PENDULUM = RateLimits(0.5, -2.0, 2.0)
+
+
+def drive(env, steps=4):
+    env.reset(seed=0)
+    for _ in range(steps):
+        env.step(np.zeros(env.action_space.shape, np.float32))
+
+
+@pytest.mark.parametrize(("when", "how", "message"), ODD)
+@pytest.mark.parametrize("kind", [Augment, RateLimit])
+def test_an_environment_that_returns_something_else_is_named(kind, when, how, message):
+    env = kind(Odd(gym.make("Pendulum-v1"), **{when: how}), PENDULUM)
+    with pytest.raises(BrokenEnvironmentError, match=f"^Pendulum-v1: {message}"):
+        drive(env)
+
+
+@pytest.mark.parametrize(("when", "how", "message"), ODD)
+def test_and_so_it_is_with_its_place_where_we_step_it(when, how, message):
+    worlds = Singles(lambda: Odd(gym.make("Pendulum-v1"), **{when: how}), PENDULUM, 2)
+    with pytest.raises(BrokenEnvironmentError, match=f"^Pendulum-v1, environment 0, step [05].*: {message}"):
+        worlds.reset(0)
+        for _ in range(4):
+            worlds.step(np.zeros((2, 1), np.float32))
+
+
+def test_a_reward_that_is_no_number_is_named():
+    for given, said in ((None, "None"), ("a lot", "'a lot'"), ([1.0, 2.0], r"\[1.0, 2.0\]")):
+        odd = Odd(gym.make("Pendulum-v1"), step=lambda five, given=given: (five[0], given, *five[2:]))
+        worlds = Singles(lambda odd=odd: odd, PENDULUM, 1)
+        worlds.reset(0)
+        with pytest.raises(BrokenEnvironmentError, match=f"step 3: the reward is {said}, expected a finite number"):
+            for _ in range(4):
+                worlds.step(np.zeros((1, 1), np.float32))
+
+
+def test_an_entry_of_a_dict_observation_that_changes_its_shape_is_named():
+    def taller(five):
+        return ({"state": np.zeros((2, 3), np.float32)}, *five[1:])
+
+    def gone(five):
+        return ({}, *five[1:])
+
+    for how, message in (
+        (taller, r"step returned an observation 'state' of shape \(2, 3\), expected \(3,\)"),
+        (gone, "step returned an observation without 'state'"),
+    ):
+        with pytest.raises(BrokenEnvironmentError, match=message):
+            drive(RateLimit(Odd(Eyes(gym.make("Pendulum-v1")), step=how), PENDULUM))
+
+
+class OddVector(gym.vector.VectorWrapper):
+    """Two Pendulums whose third step returns something else."""
+
+    def __init__(self, env, how):
+        super().__init__(env)
+        self.how, self.count = how, 0
+
+    def step(self, actions):
+        returned = self.env.step(actions)
+        self.count += 1
+        return self.how(returned) if self.count == 3 else returned
+
+
+@pytest.mark.parametrize("kind", [AugmentVector, RateLimitVector])
+def test_so_are_vector_environments(kind):
+    for how, message in (
+        (nothing, "step returned None, expected five"),
+        (lambda five: (five[0][:, :2], *five[1:]), r"an observation of shape \(2, 2\), expected \(2, 3\)"),
+        (lambda five: (five[0][:1], *five[1:]), r"an observation of shape \(1, 3\), expected \(2, 3\)"),
+    ):
+        env = kind(OddVector(gym.make_vec("Pendulum-v1", 2, vectorization_mode="sync"), how), PENDULUM)
+        with pytest.raises(BrokenEnvironmentError, match=f"^Pendulum-v1: .*{message}"):
+            drive(env)
+
+
+def test_gymnasiums_own_wrappers_around_one_do_not_hide_it():
+    """As ``gym.make`` puts them around a registered environment: TimeLimit takes apart what it is given."""
+    env = Augment(gym.wrappers.TimeLimit(Odd(gym.make("Pendulum-v1").unwrapped, step=nothing), 50), PENDULUM)
+    with pytest.raises(BrokenEnvironmentError, match="step returned something else, expected five: .*NoneType"):
+        drive(env)
+
+    def slip(five):
+        one, two = [1]
+        return one, two
+
+    with pytest.raises(ValueError, match="^not enough values"):  # the environment's own
+        drive(Augment(Odd(gym.make("Pendulum-v1"), step=slip), PENDULUM))

@@ -366,8 +366,8 @@ def test_an_environment_of_ones_own(slewrl, tmp_path):
     RateLimits(0.5, -2.0, 2.0, names=["pivot"]).to_yaml(tmp_path / "arm.yaml")
     options = ("--task", "arm:Arm-v0", "--limits", "arm.yaml", "--steps", "60", "--learning-starts", "50", "--out", "r")
     assert slewrl("train", *options).returncode == 0
-    assert "step 60, 1 episodes" in slewrl("evaluate", "r", "--episodes", "1").stdout
-    refused = slewrl("play", "r")
+    assert "step 60, 1 episodes" in slewrl("evaluate", "r", "--episodes", "1", "--trust").stdout
+    refused = slewrl("play", "r", "--trust")
     assert (
         refused.returncode == 2 and "cannot be made to render" in refused.stderr and "Traceback" not in refused.stderr
     )

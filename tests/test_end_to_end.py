@@ -24,7 +24,7 @@ def trained(tmp_path_factory):
         slewrl("limits", "leg.urdf", "--dt", "0.02", "--safety", "0.9", "--joints", *JOINTS)
         budget = ("--steps", 450, "--learning-starts", 300, "--evaluate-every", 450, "--evaluate-episodes", 1)
         slewrl("train", "--task", "leg:Leg-v0", "--limits", "limits.yaml", *budget, "--out", "runs/leg")
-        slewrl("export", "runs/leg", "--out", "policy.bundle")
+        slewrl("export", "runs/leg", "--out", "policy.bundle", "--trust")
         yield folder
 
 

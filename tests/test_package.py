@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +52,7 @@ def test_public_names():
 
 # Lower may not import higher.
 ORDER = [
-    ["boxmath", "registry", "errors", "stats"],
+    ["boxmath", "registry", "errors", "stats", "trust"],
     ["box", "reading", "plain_yaml", "datasheets", "rates", "importers"],
     ["limits"],
     ["presets", "robots", "theory"],
@@ -134,6 +135,9 @@ def test_agents_and_environments_do_not_know_each_other():
 
 
 def test_nothing_is_unpickled():
+    """But a model of Stable-Baselines3's of an older slewrl, by its own function, with the user's trust."""
     for path in SRC.rglob("*.py"):
-        text = path.read_text()
-        assert "pickle" not in text and "weights_only=False" not in text and "yaml.unsafe" not in text
+        found = re.findall(r"pickle\.loads?\b|Unpickler|cloudpickle|weights_only=False|yaml\.unsafe", path.read_text())
+        assert found == [], path
+    load = re.compile(r"\bload_from_zip_file\(|integrations\.sb3 import load\b")
+    assert {path.name for path in SRC.rglob("*.py") if load.search(path.read_text())} == {"sb3.py", "sb3_model.py"}

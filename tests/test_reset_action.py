@@ -298,11 +298,12 @@ def trained(tmp_path, task, *options):
 def test_train_warns_and_export_refuses_where_nobody_said_it(tmp_path):
     made = trained(tmp_path, "Arm-v0")
     assert "--reset-action" in made.stdout + made.stderr
-    refused = run_cli("export", tmp_path / "run", "--out", tmp_path / "policy.bundle")
+    refused = run_cli("export", tmp_path / "run", "--out", tmp_path / "policy.bundle", "--trust")
     assert refused.returncode == 2 and "--reset-action" in refused.stderr
     assert not (tmp_path / "policy.bundle").exists()
     said = run_cli(
         "export", tmp_path / "run", "--out", tmp_path / "policy.bundle", "--reset-action", "shoulder=0.9,elbow=-2",
+        "--trust",
     )  # fmt: skip
     assert said.returncode == 0 and "shoulder 0.9, elbow -2" in said.stdout.replace("\n", " ")
 
@@ -314,7 +315,7 @@ def test_the_pose_goes_from_training_into_bundle_and_certificate(tmp_path, optio
 
     made = trained(tmp_path, "Arm-v0" if option else "TellingArm-v0", *option)
     assert "reset_action" not in made.stderr
-    done = run_cli("export", tmp_path / "run", "--out", tmp_path / "policy.bundle")
+    done = run_cli("export", tmp_path / "run", "--out", tmp_path / "policy.bundle", "--trust")
     assert done.returncode == 0, done.stderr
     found = bundle.read(tmp_path / "policy.bundle")
     assert found.default_pose.tolist() == HOME.astype(np.float32).astype(np.float64).tolist()

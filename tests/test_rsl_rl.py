@@ -303,9 +303,23 @@ def test_a_previous_action_that_was_changed_on_its_way_is_refused(monkeypatch):
     monkeypatch.setattr(env, "_augmented", lambda obs: shown(obs).update({"previous_action": 5 * env.commands.last}))
     with pytest.raises(ValueError, match="not the previous action in the limits' units .*'ankle' is -1.5"):
         make_runner(env)
+    monkeypatch.setattr(env, "_augmented", lambda obs: shown(obs).update({"previous_action": 0.5 * env.commands.last}))
+    with pytest.raises(ValueError, match="'previous_action' of 'hip' in robot 0 is 0.05, but 0.1 was commanded"):
+        make_runner(env)  # in range, and yet not what was commanded
     monkeypatch.setattr(env, "_augmented", lambda obs: obs)
     with pytest.raises(ValueError, match=r"no observations 'previous_action', only \['policy'\]: give it a group"):
         make_runner(env)
+
+
+@needs_rsl_rl
+def test_one_that_is_changed_from_the_first_step_on_is_refused_then(monkeypatch):
+    """A reset action of 0 looks the same in all units."""
+    env = RateLimitedVecEnv(Follow(), LIMITS)
+    shown = env._augmented
+    monkeypatch.setattr(env, "_augmented", lambda obs: shown(obs).update({"previous_action": 0.5 * env.commands.last}))
+    runner = make_runner(env)
+    with pytest.raises(ValueError, match="'previous_action' of 'hip' in robot 0 is .* was commanded"):
+        runner.learn(1)
 
 
 # ---------------------------------------------------------------------- mjlab

@@ -1,6 +1,12 @@
 """Stable-Baselines3 itself, under limits: what reaches env.step, what critics see, gradients, saving, refusals."""
 
+import base64
+import io
+import json
+import os
+import pickle
 import shutil
+import zipfile
 
 import gymnasium as gym
 import numpy as np
@@ -15,12 +21,14 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.noise import NormalActionNoise
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.torch_layers import FlattenExtractor
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack
 from stable_baselines3.common.vec_env import VecNormalize as StockVecNormalize
 from test_rate_limit import Eyes, Recorder, broken
 
 from slewrl import RateLimit, RateLimits, make_layer
 from slewrl.augmented import previous_action
+from slewrl.deploy import bundle
 from slewrl.deploy.sb3_model import deployable_model
 from slewrl.errors import UserFacingError
 from slewrl.integrations.sb3 import SAC, TD3, SACPolicy, VecNormalize, load
@@ -318,3 +326,270 @@ def compare_with_c(found, folder):
     for observation in 5 * np.random.default_rng(0).standard_normal((50, 17)).astype(np.float32):
         c.control(observation, out)
         assert np.allclose(out, controller.step(observation), atol=1e-5)
+
+
+# ---------------------------------------------------------------------- what stands between policy and limits
+
+
+def halved(observation):
+    return observation / 2
+
+
+def turned(observation):
+    """The previous action first instead of last."""
+    return np.roll(observation, 6, -1)
+
+
+def dimmed(observation):
+    return {**observation, "previous_action": observation["previous_action"] / 2}
+
+
+def same(observation):
+    return observation
+
+
+WRAPPERS = {
+    "NormalizeObservation": gym.wrappers.NormalizeObservation,
+    "RescaleObservation": lambda env: gym.wrappers.RescaleObservation(bounded(env), np.float32(0), np.float32(1)),
+    "TransformObservation": lambda env: gym.wrappers.TransformObservation(env, halved, env.observation_space),
+    "Monitor over it": lambda env: Monitor(gym.wrappers.NormalizeObservation(env)),
+    "turned round": lambda env: gym.wrappers.TransformObservation(env, turned, env.observation_space),
+    "DelayObservation": lambda env: gym.wrappers.DelayObservation(env, 1),
+    "TimeAwareObservation": gym.wrappers.TimeAwareObservation,
+}
+
+
+def bounded(env):
+    """The same with a bounded space, as Gymnasium's rescaling wants it."""
+    space = env.observation_space
+    low, high = (np.full(space.shape, edge, space.dtype) for edge in (-1e3, 1e3))
+    return gym.wrappers.TransformObservation(env, same, gym.spaces.Box(low, high, dtype=space.dtype))
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_a_wrapper_that_changes_the_previous_action_is_refused_at_the_first_step(kind, wrap):
+    inner = Recorder(gym.make(TASK, max_episode_steps=40))
+    agent = model(kind, wrap(make(inner)))
+    with pytest.raises(ValueError, match="the policy sees .* as the previous action of 'bthigh'.*RateLimit outermost"):
+        agent.learn(50)
+    assert sum(map(len, inner.episodes)) == 1 and broken(inner.episodes, LIMITS, np.zeros(6)) == 0
+
+
+def test_so_it_is_in_one_of_many_environments_and_in_other_processes():
+    wrapped = [make, lambda: gym.wrappers.NormalizeObservation(make())]
+    for kind in (DummyVecEnv, SubprocVecEnv):
+        env = kind(wrapped)
+        with pytest.raises(ValueError, match="environment 1: the policy sees .* as the previous action"):
+            model(env=env).learn(50)
+        env.close()
+
+
+def test_a_wrapper_that_begins_to_change_it_later_is_refused_then():
+    """At the end of an episode as well, where the observation is in the info."""
+    for late in (7, 40):
+        calls = []
+
+        def drifting(observation, calls=calls, late=late):
+            calls.append(1)
+            return observation if len(calls) <= late else observation / 2  # the reset's is the first
+
+        env = make()
+        agent = model(env=gym.wrappers.TransformObservation(env, drifting, env.observation_space))
+        with pytest.raises(ValueError, match="the policy sees .* as the previous action"):
+            agent.learn(200)
+        assert agent.num_timesteps == late
+
+
+def test_dict_observations_are_watched_too():
+    env = make(Eyes(gym.make(TASK)))
+    changed = gym.wrappers.TransformObservation(env, dimmed, env.observation_space)
+    with pytest.raises(ValueError, match="the policy sees .* as the previous action of 'bthigh'"):
+        SAC("MultiInputPolicy", changed, learning_starts=30, policy_kwargs={"net_arch": NET}).learn(60)
+
+
+def test_an_observation_without_a_previous_action_of_the_right_shape_is_refused_before_anything_runs():
+    env = make()
+    with pytest.raises(ValueError, match=r"observations of shape \(3, 23\), expected flat ones"):
+        model(env=gym.wrappers.FrameStackObservation(env, 3))
+    with pytest.raises(ValueError, match=r"observations of shape \(1, 23\), expected flat ones"):
+        model(env=gym.wrappers.ReshapeObservation(env, (1, 23)))
+    seeing = make(Eyes(gym.make(TASK)))
+    left = next(key for key in seeing.observation_space if key != "previous_action")
+    with pytest.raises(
+        ValueError, match=f"observations of {left}, expected 'previous_action' among them, of 6 entries"
+    ):
+        SAC("MultiInputPolicy", gym.wrappers.FilterObservation(seeing, [left]), policy_kwargs={"net_arch": NET})
+    stacked = VecFrameStack(DummyVecEnv([lambda: seeing]), 2)
+    with pytest.raises(ValueError, match="expected 'previous_action' among them, of 6 entries"):
+        SAC("MultiInputPolicy", stacked, policy_kwargs={"net_arch": NET})
+    with pytest.raises(ValueError, match="VecNormalize would normalise the previous action"):
+        model(env=VecFrameStack(StockVecNormalize(DummyVecEnv([make])), 2))
+
+
+@pytest.mark.parametrize("kind", [DummyVecEnv, SubprocVecEnv])
+def test_wrappers_that_leave_the_previous_action_last_are_welcome(kind):
+    """Of frames put side by side the newest is last."""
+    env = VecFrameStack(kind([lambda: Monitor(gym.wrappers.DtypeObservation(make(), np.float32))] * 2), 3)
+    assert model(env=env).learn(120).actor.features_dim == 3 * 23
+    env.close()
+
+
+def test_a_policy_asked_with_a_previous_action_outside_the_range_refuses():
+    """Which is all that can be known of an observation without its environment."""
+    agent = model()
+    observation = np.zeros(23, np.float32)
+    agent.predict(observation)
+    observation[-1] = 1.5
+    with pytest.raises(ValueError, match="previous action.*ffoot"):
+        agent.predict(observation)
+
+
+# ---------------------------------------------------------------------- somebody else's model
+
+
+class Bomb:
+    """Unpickled, it goes off."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def doctored(source, to, change, weights=None):
+    """A copy of a model whose ``data`` is changed, and whose weights are others."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(to, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "data":
+                data = json.loads(content)
+                change(data)
+                content = json.dumps(data).encode()
+            new.writestr(name, weights if name == "policy.pth" and weights is not None else content)
+    return to
+
+
+def pickled(thing):
+    return {":type:": "<class 'dict'>", ":serialized:": base64.b64encode(pickle.dumps(thing)).decode()}
+
+
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_a_model_is_exported_without_unpickling_anything(kind, tmp_path):
+    """Of a file whose every pickled part is a trap nothing is sprung, and the policy is the same to the bit."""
+    venv = VecNormalize(DummyVecEnv([lambda: Monitor(make())]))
+    agent = model(kind, venv, layer=make_layer("ddsrad", penalty_weight=0.25)).learn(100)
+    agent.save(tmp_path / "model.zip")
+    trap = pickled(Bomb(tmp_path / "sprung"))
+
+    def change(data):
+        for name, value in data.items():
+            if isinstance(value, dict) and ":serialized:" in value:
+                data[name] = trap
+
+    honest = deployable_model(tmp_path / "model.zip")
+    strange = deployable_model(doctored(tmp_path / "model.zip", tmp_path / "strange.zip", change))
+    assert not (tmp_path / "sprung").exists()
+    assert honest.manifest["joints"] == strange.manifest["joints"] == bundle.joint_rows(LIMITS)
+    assert honest.module.layer == agent.policy.layer and honest.module.limits == LIMITS
+    told = honest.manifest["provenance"]
+    assert told["step"] == 100 and told["spec"]["task"] == TASK and told["spec"]["seed"] == 0
+    assert told["trained_with"] == {"stable-baselines3": stable_baselines3.__version__}
+    venv.training = False
+    obs = venv.reset()
+    seen = venv.get_original_obs()
+    wanted = torch.from_numpy(agent.predict(obs, deterministic=True)[0])
+    for module in (honest.module, strange.module):
+        assert torch.allclose(module(torch.from_numpy(seen[:, :17]), torch.zeros(1, 6)), wanted, atol=1e-6)
+
+
+def test_a_model_from_before_is_unpickled_only_with_trust(tmp_path):
+    """The refusal names what the pickles name."""
+    model().save(tmp_path / "model.zip")
+
+    def change(data):
+        del data["deployment"]
+
+    old = doctored(tmp_path / "model.zip", tmp_path / "old.zip", change)
+    with pytest.raises(UserFacingError, match=r"old.zip .*pickles .*slewrl\.limits\.RateLimits.*pass --trust"):
+        deployable_model(old)
+    expected = deployable_model(tmp_path / "model.zip")
+    found = deployable_model(old, trust=True)
+    assert found.manifest["joints"] == expected.manifest["joints"]
+    seen, prev = torch.randn(5, 17), torch.zeros(5, 6)
+    assert torch.equal(found.module(seen, prev), expected.module(seen, prev))
+
+    def spring(data):
+        del data["deployment"]
+        data["seed"] = pickled(Bomb(tmp_path / "sprung"))
+
+    strange = doctored(tmp_path / "model.zip", tmp_path / "strange.zip", spring)
+    with pytest.raises(UserFacingError, match=r"posix\.mkdir"):
+        deployable_model(strange)
+    assert not (tmp_path / "sprung").exists()
+    with pytest.raises(FileExistsError):  # sprung, and once more
+        deployable_model(strange, trust=True)
+    assert (tmp_path / "sprung").exists()
+
+
+def test_the_weights_and_the_layer_of_a_model_run_no_code(tmp_path):
+    model().save(tmp_path / "model.zip")
+    weights = io.BytesIO()
+    torch.save({"actor.mu.weight": Bomb(tmp_path / "sprung")}, weights)
+    strange = doctored(tmp_path / "model.zip", tmp_path / "a.zip", lambda data: None, weights.getvalue())
+    with pytest.raises(UserFacingError, match="a.zip: policy.pth holds more than tensors"):
+        deployable_model(strange)
+
+    def change(data):
+        data["deployment"]["layer"] = "torch.hub:load"
+
+    strange = doctored(tmp_path / "model.zip", tmp_path / "b.zip", change)
+    with pytest.raises(UserFacingError, match=r"layer 'torch.hub:load' \(imports torch.hub\)"):
+        deployable_model(strange)
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda data: data["deployment"].update(version=99), "version 99"),
+        (lambda data: data["deployment"].update(limits=3), "limits"),
+        (lambda data: data["deployment"].update(activation="__import__"), "__import__"),
+        (lambda data: data["deployment"].update(algorithm="PPO"), "PPO"),
+        (lambda data: data["deployment"].update(layer_options={"no": 1}), "no option 'no'"),
+        (lambda data: data["deployment"]["limits"].update(up=[0.1]), "up"),
+        (lambda data: data["deployment"].update(normalizer={"mean": [0.0]}), "variance"),
+        (lambda data: data["deployment"]["limits"].update({k: [0.1] for k in ("up", "down")}, low=[-1], high=[1],
+                                                          names=["a"], groups=[""]), "weights"),
+    ],
+)  # fmt: skip
+def test_a_model_that_contradicts_itself_is_refused_in_a_sentence(change, told, tmp_path):
+    model().save(tmp_path / "model.zip")
+    with pytest.raises(UserFacingError, match=f"(?s)strange.zip.*{told}"):
+        deployable_model(doctored(tmp_path / "model.zip", tmp_path / "strange.zip", change))
+
+
+def test_what_is_no_model_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "x.zip").write_bytes(b"PK nothing")
+    with pytest.raises(UserFacingError, match="x.zip is no model of Stable-Baselines3's"):
+        deployable_model(tmp_path / "x.zip")
+    with zipfile.ZipFile(tmp_path / "y.zip", "w") as archive:
+        archive.writestr("data", "[1, 2]")
+    with pytest.raises(UserFacingError, match="y.zip is no model of Stable-Baselines3's"):
+        deployable_model(tmp_path / "y.zip")
+    stable_baselines3.SAC("MlpPolicy", gym.make(TASK), policy_kwargs={"net_arch": NET}).save(tmp_path / "stock.zip")
+    with pytest.raises(UserFacingError, match="stock.zip .*stable_baselines3.sac.policies.SACPolicy"):
+        deployable_model(tmp_path / "stock.zip")
+
+
+def test_an_extractor_of_ones_own_is_not_left_out_of_a_bundle_in_silence(tmp_path):
+    class Doubled(FlattenExtractor):
+        def forward(self, observations):
+            return 2 * super().forward(observations)
+
+    SAC("MlpPolicy", make(), policy_kwargs={"net_arch": NET, "features_extractor_class": Doubled}).save(
+        tmp_path / "model.zip"
+    )
+    with pytest.raises(UserFacingError, match="Doubled.*expected FlattenExtractor"):
+        deployable_model(tmp_path / "model.zip")

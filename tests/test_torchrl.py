@@ -445,6 +445,27 @@ def test_undeclared_noise_behind_the_guard_is_found_at_the_first_step():
     assert outer.transform[0].counts.violations == 0
 
 
+class Halved(envs.Transform):
+    """Changes the previous action, and does not say so."""
+
+    def _step(self, tensordict, next_tensordict):
+        return next_tensordict.set("previous_action", next_tensordict.get("previous_action") / 2)
+
+    def _reset(self, tensordict, tensordict_reset):
+        return self._step(tensordict, tensordict_reset)
+
+
+def test_an_undeclared_change_of_the_previous_action_is_found_at_the_first_step_after_it():
+    """By a transform that does not name its keys, or by one around the environment, which no transform inside sees."""
+    norm = envs.ObservationNorm(0.0, 2.0, in_keys=["previous_action"])
+    around = envs.TransformedEnv(limited(watched()), norm, auto_unwrap=False)
+    inside = limited(watched(), Halved())
+    for env, guard in ((around, around.base_env.transform[0]), (inside, inside.transform[0])):
+        with pytest.raises(RuntimeError, match="as the previous action of 'pivot', but .* was applied"):
+            env.rollout(5)
+        assert guard.counts.steps == 1 and guard.counts.violations == 0  # the reset's 0 was still right
+
+
 def test_a_normalised_copy_and_a_concatenation_are_fine():
     more = [
         envs.ObservationNorm(0.0, 0.5, in_keys=["previous_action"], out_keys=["previous_action_normed"]),

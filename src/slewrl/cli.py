@@ -5,7 +5,6 @@ import sys
 import traceback
 import warnings
 from io import TextIOWrapper
-from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -75,7 +74,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a folder's name may hold what the terminal cannot show
-    sys.path.append(str(Path.cwd()))  # where a user's own environments and layers are; last, so as to hide nothing
     commands = Limits | Robot | Train | Evaluate | Play
     commands |= Annotated[CampaignCommand, tyro.conf.subcommand("campaign")]
     try:

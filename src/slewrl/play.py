@@ -26,6 +26,7 @@ from slewrl.robots.looks import in_meshes_of
 from slewrl.robots.spec import RobotSpec
 from slewrl.runs import RunFolder, RunSpec, write_csv
 from slewrl.train import EVALUATION_SEED, examiner, make_agent, of_run, on_any_machine, run_limits, run_task
+from slewrl.trust import code_named, require_trust
 
 if TYPE_CHECKING:
     from slewrl.envs.locomotion import Locomotion
@@ -75,11 +76,17 @@ class Policy:
         return examine(self.act, episodes, seed)
 
 
-def load_policy(run: Path) -> Policy:
-    """The policy of a run's newest whole checkpoint."""
+def load_policy(run: Path, trust: bool = False) -> Policy:
+    """The policy of a run's newest whole checkpoint.
+
+    Args:
+        run: the folder.
+        trust: whether code that its run.json names may run (docs/trust.md).
+    """
     torch.set_num_threads(1)
     folder = RunFolder(run)
     spec = folder.spec()
+    require_trust(code_named(spec.task, spec.layer, spec.agent), run, trust)
     limits = run_limits(spec, folder)
     if not checkpoint.checkpoints(folder.checkpoints):
         raise FileNotFoundError(f"{run} has no checkpoint yet: train it first (slewrl train --resume {run})")
@@ -106,9 +113,9 @@ def load_policy(run: Path) -> Policy:
     )
 
 
-def evaluate_run(run: Path, episodes: int, into: str = "evaluation") -> tuple[Policy, Evaluation]:
+def evaluate_run(run: Path, episodes: int, into: str = "evaluation", trust: bool = False) -> tuple[Policy, Evaluation]:
     """Evaluate a run's policy and write a folder of the run's about it: density, increments and, last, episodes."""
-    policy = load_policy(run)
+    policy = load_policy(run, trust)
     result = policy.evaluate(episodes)
     names = policy.limits.names
     write_csv(run / into / "density.csv", result.density(names))
@@ -117,13 +124,13 @@ def evaluate_run(run: Path, episodes: int, into: str = "evaluation") -> tuple[Po
     return policy, result
 
 
-def record(run: Path, video: Path, episodes: int, seed: int) -> Seen:
+def record(run: Path, video: Path, episodes: int, seed: int, trust: bool = False) -> Seen:
     """Film a run of a Gymnasium task."""
     check_video(video)
     if not is_gymnasium(task := RunFolder(run).spec().task):
         raise ValueError(f"{run} is a run of {task!r}, which another simulator shows: play is for Gymnasium and ours")
     unseen = film.prepare_gl(task)
-    policy = load_policy(run)
+    policy = load_policy(run, trust)
     env = Augment(_filmed(policy), policy.limits)
     frames, returns, violations = 0, [], 0
     with filming(video, env.metadata.get("render_fps", 30)) as add:
@@ -164,12 +171,12 @@ def _render(env: gym.Env[Any, Any], unseen: str) -> Any:
     return pixels
 
 
-def picture(run: Path, out: Path, seed: int) -> Seen:
+def picture(run: Path, out: Path, seed: int, trust: bool = False) -> Seen:
     """A picture of one episode of a run of any task: what can be seen of it, above its increments over their limits."""
     _check_folder(out)
     spec = RunFolder(run).spec()
     unseen = film.prepare_gl(spec.task)
-    policy = load_policy(run)
+    policy = load_policy(run, trust)
     if is_gymnasium(spec.task):
         try:
             return _pictured(policy, out, seed, Singles(partial(_filmed, policy), policy.limits, 1), unseen)
@@ -244,7 +251,11 @@ def walks(source: str, bundle: Path | None = None) -> bool:
 
 
 def walker(
-    source: str, bundle: Path | None = None, command: Sequence[float] | None = None, rendered: bool = True
+    source: str,
+    bundle: Path | None = None,
+    command: Sequence[float] | None = None,
+    rendered: bool = True,
+    trust: bool = False,
 ) -> Walker:
     """The policy of a run, or a bundle on a task, with its robot.
 
@@ -253,6 +264,7 @@ def walker(
         bundle: what ``slewrl export`` wrote.
         command: speed ahead and to the left (m/s) and yaw rate (rad/s); default: drawn, as in training.
         rendered: whether there will be pictures of it.
+        trust: whether code that the run's run.json names may run.
     """
     unseen = film.prepare_gl(source) if rendered else ""
     fixed: dict[str, Any] = {}
@@ -263,7 +275,7 @@ def walker(
         fixed = {name: (speed, speed) for name, speed in ranges} | {"standing": 0.0, "heading": False}
     if bundle is not None:
         return _controlled(source, bundle, fixed)._replace(unseen=unseen)
-    policy = load_policy(Path(source))
+    policy = load_policy(Path(source), trust)
     options = policy.spec.task_options | fixed
     worlds: Any = make_worlds(policy.task, policy.limits, 1, options, training=False)
     if policy.task != policy.spec.task:

@@ -38,7 +38,7 @@ class RayRunner(Runner):
         task = ray.remote(num_cpus=1, max_retries=TRIES)(_task)
         # Folders are made here, where the user's own files are.
         folders = {key: folder.path.resolve() for key in self.keys if (folder := self._unfinished(key))}
-        pending = {task.remote(str(path), str(token)): key for key, path in folders.items()}
+        pending = {task.remote(str(path), str(token), self.trust): key for key, path in folders.items()}
         asked = False
         try:
             with self._stoppable():
@@ -96,10 +96,10 @@ def _knock(address: str) -> None:
         raise UserFacingError(f"no Ray cluster at {address!r} ({error}): start one with  ray start --head") from None
 
 
-def _task(path: str, token: str) -> int:
+def _task(path: str, token: str, trust: bool) -> int:
     """On a node: bring one run to its end."""
     if not Path(token).exists():
         raise NotSharedError(
             f"node {socket.gethostname()} does not see {path}: on a cluster a campaign needs a folder all nodes share"
         )
-    return work(Path(path))
+    return work(Path(path), trust=trust)

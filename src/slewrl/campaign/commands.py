@@ -1,6 +1,7 @@
 """``slewrl campaign``: run, status, retry, collect, list."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,8 @@ from slewrl.campaign.spec import Campaign, Selection, load_campaign
 from slewrl.campaign.store import Store, error_file
 from slewrl.campaign.view import COLOURS, table, watched
 from slewrl.console import Console, bold
+from slewrl.runs import RunSpec
+from slewrl.trust import allow_modules_here, code_named, require_trust
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Where:
     """k/n: only every n-th run, beginning with the k-th; for a Slurm array that shares the folder."""
     ray: str | None = None
     """Address of a Ray cluster that shares the folder, or "auto" (pip install "slewrl[cluster]")."""
+    trust: bool = False
+    """Run the code that the campaign's .yaml or folder names (layers or tasks of a module's); see docs/trust.md."""
 
     def run(self, store: Store, keys: list[str]) -> int:
         """Make the runs. The exit code: 0 all finished, 1 some failed, 130 stopped, 4 some left to other processes."""
@@ -36,9 +41,9 @@ class Where:
         if self.ray:
             from slewrl.campaign.cluster import RayRunner
 
-            runner: Runner = RayRunner(store, chosen, self.workers or 0, address=self.ray)
+            runner: Runner = RayRunner(store, chosen, self.workers or 0, self.trust, address=self.ray)
         else:
-            runner = Runner(store, chosen, self.workers or cores())
+            runner = Runner(store, chosen, self.workers or cores(), self.trust)
         with watched(store, console) as watch:
             complete = runner.run(watch)
         for key, how in runner.failed.items():
@@ -78,11 +83,16 @@ class Run:
 
     def run(self) -> int:
         """Check every run before the first one starts, then make them."""
+        trust = self.where.trust
+        if Path(self.campaign).suffix == ".py":  # a program, and to name it is to run it
+            trust = True
+            allow_modules_here()
         campaign = self.select.of(load_campaign(self.campaign))
+        require_trust(code_of(campaign.runs), self.campaign, trust)
         check(campaign)
         store = Store(self.out or Path("runs") / campaign.name)
         store.begin(campaign)
-        return self.where.run(store, list(campaign.by_key))
+        return replace(self.where, trust=trust).run(store, list(campaign.by_key))
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,8 @@ class Retry:
         if not keys:
             Console().print("nothing failed and nothing was stopped")
             return 0
+        known = store.campaign().by_key
+        require_trust(code_of(known[key] for key in keys), self.folder, self.where.trust)
         return replace(self.where, shard=None).run(store, keys)
 
 
@@ -183,6 +195,11 @@ class CampaignCommand:
     def run(self) -> int:
         """Hand on."""
         return self.command.run()
+
+
+def code_of(runs: Iterable[RunSpec]) -> list[str]:
+    """What runs would import besides slewrl's own code."""
+    return [what for spec in runs for what in code_named(spec.task, spec.layer, spec.agent)]
 
 
 def check(campaign: Campaign) -> None:

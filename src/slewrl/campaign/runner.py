@@ -35,11 +35,13 @@ class Runner:
         store: the campaign's folder, begun.
         keys: which of its runs, in order.
         workers: how many at a time.
+        trust: whether code that their specs name may run (docs/trust.md).
     """
 
     store: Store
     keys: Sequence[str]
     workers: int
+    trust: bool = False
     active: dict[str, Any] = field(default_factory=dict)
     """Runs under way, and what runs them."""
     finished: list[str] = field(default_factory=list)
@@ -101,7 +103,7 @@ class Runner:
             self.elsewhere.append(key)
             return
         try:
-            self.active[key] = start(folder.path)
+            self.active[key] = start(folder.path, self.trust)
         except OSError as error:  # a full disk, no more processes
             self.failed[key] = str(error)
 
@@ -146,10 +148,12 @@ def give_up(folder: RunFolder, how: str) -> str:
     return note_error(folder, note)
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, trust: bool = False) -> subprocess.Popen[bytes]:
     """A process that brings a run to its end, on one thread, out of reach of the terminal's Ctrl-C."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "slewrl.campaign.worker", str(folder), str(os.getpid())]
+    # -P: Python would let the modules of the folder one stands in replace installed ones.
+    command = [sys.executable, "-P", "-m", "slewrl.campaign.worker", str(folder), str(os.getpid())]
+    command += ["--trust"] if trust else []
     with open(folder / "worker.log", "ab") as log:
         return subprocess.Popen(
             command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True

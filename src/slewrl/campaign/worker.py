@@ -1,6 +1,6 @@
 """One run of a campaign, in a process of its own: train, evaluate, write it down, free the space.
 
-    python -m slewrl.campaign.worker FOLDER PARENT
+    python -P -m slewrl.campaign.worker FOLDER PARENT [--trust]
 
 Goes on where it was stopped, and stops when PARENT, the process that started it, is gone. The exit code says how it
 ended.
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from slewrl.campaign.store import FINAL, error_file, note_error, state_of
 from slewrl.runs import RunFolder
+from slewrl.trust import code_named, require_trust
 
 FINISHED, STOPPED, FAILED, BUSY = 0, 3, 10, 11
 """Finished; asked to stop; raised (error.txt says what); another process is at it. 1 is Python's own."""
@@ -27,40 +28,42 @@ PATIENCE = 180.0
 """Seconds to wait for the lock of a run: a network file system takes that long to take it from a dead node."""
 
 
-def work(path: Path, patience: float = PATIENCE) -> int:
-    """Bring the run in ``path`` to its end; returns the exit code."""
+def work(path: Path, patience: float = PATIENCE, trust: bool = False) -> int:
+    """Bring the run in ``path`` to its end; returns the exit code. ``trust``: code it names may run (docs/trust.md)."""
     os.environ["SLEWRL_THREADS"] = "1"  # a campaign's cores are busy with its other runs
     folder = RunFolder(path)
     try:
         with folder.lock(patience):
             error_file(folder).unlink(missing_ok=True)
-            return _run_or_note(folder)
+            return _run_or_note(folder, trust)
     except BlockingIOError:
         return BUSY
 
 
-def _run_or_note(folder: RunFolder) -> int:
+def _run_or_note(folder: RunFolder, trust: bool) -> int:
     try:
-        return _run(folder)
+        return _run(folder, trust)
     except Exception:
         traceback.print_exc()
         note_error(folder, traceback.format_exc())
         return FAILED
 
 
-def _run(folder: RunFolder) -> int:
+def _run(folder: RunFolder, trust: bool) -> int:
     from slewrl import checkpoint
     from slewrl.envs.tasks import is_gymnasium
     from slewrl.play import evaluate_run
     from slewrl.train import train_locked
 
-    if not train_locked(folder.spec(), folder):
+    spec = folder.spec()
+    require_trust(code_named(spec.task, spec.layer, spec.agent), folder.path, trust)
+    if not train_locked(spec, folder):
         return STOPPED
     shutil.rmtree(folder.path / "replay", ignore_errors=True)  # up to 1.6 GB that nobody will read again
     checkpoint.keep_last(folder.checkpoints)  # the others tell where a run was stopped, so they differ
     if state_of(folder) != "done":
-        episodes = EPISODES if is_gymnasium(folder.spec().task) else ROBOT_EPISODES
-        evaluate_run(folder.path, episodes, FINAL)
+        episodes = EPISODES if is_gymnasium(spec.task) else ROBOT_EPISODES
+        evaluate_run(folder.path, episodes, FINAL, trust)
     return FINISHED
 
 
@@ -73,4 +76,4 @@ def _follow(parent: int) -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_follow, args=(int(sys.argv[2]),), daemon=True).start()
-    raise SystemExit(work(Path(sys.argv[1])))
+    raise SystemExit(work(Path(sys.argv[1]), trust="--trust" in sys.argv[3:]))

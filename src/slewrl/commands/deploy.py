@@ -1,6 +1,7 @@
 """``slewrl export`` and ``slewrl check``: to the robot."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import tyro
@@ -40,6 +41,8 @@ class Export:
     """Of the names in a C header, so that several can live in one program."""
     force: bool = False
     """Overwrite the file if it is there."""
+    trust: bool = False
+    """Run the code that a run's run.json names, or that is pickled in a model's .zip; see docs/trust.md."""
 
     def run(self) -> int:
         """Export, read back, and say what is in it."""
@@ -50,7 +53,7 @@ class Export:
         if self.source.exists() and out.exists() and not self.force:
             raise FileExistsError(f"{out} exists: pass --force to replace it, or --out another name")
         pose = parse_reset(self.reset_action) if self.reset_action else None
-        about = export(self.source, out, self.format, self.prefix, pose)
+        about = export(self.source, out, self.format, self.prefix, trust=self.trust, reset_action=pose)
         after = ("; next: ", bold(f"slewrl check {out}")) if self.format == "bundle" else ()
         Console().print("wrote ", bold(out), f" ({out.stat().st_size / 1e3:,.0f} kB): {about}", *after, sep="")
         return 0
@@ -73,6 +76,8 @@ class Check:
     """Of what goes wrong when."""
     out: Path | None = None
     """Folder for certificate.json and certificate.html (default: the bundle's name, with .check)."""
+    trust: bool = False
+    """Run the code that the bundle names (a layer of a module's); see docs/trust.md."""
 
     def run(self) -> int:
         """Check, write, and say how it went; the exit code is 1 if it did not pass."""
@@ -83,9 +88,8 @@ class Check:
         if self.steps < 1:
             raise ValueError(f"--steps is {self.steps}, expected at least 1")
         console = Console()
-        certificate = check(
-            self.bundle, self.steps, self.seed, lambda line: console.print(f"  {line}", highlight=False)
-        )
+        say = partial(console.print, highlight=False)
+        certificate = check(self.bundle, self.steps, self.seed, lambda line: say(f"  {line}"), self.trust)
         out = self.out or self.bundle.with_suffix(".check")
         write_certificate(certificate, out)
         trial, budget = certificate["trial"], certificate["budget"]

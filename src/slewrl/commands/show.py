@@ -29,6 +29,8 @@ class Evaluate:
     """The folder of a run."""
     episodes: int = 20
     """How many, each from a seed of its own."""
+    trust: bool = False
+    """Run the code that the run's run.json names (a layer or a task of a module's); see docs/trust.md."""
 
     def run(self) -> int:
         """Print return, utilisation and exact violations."""
@@ -36,7 +38,7 @@ class Evaluate:
 
         if self.episodes < 1:
             raise ValueError(f"--episodes is {self.episodes}, expected at least 1")
-        policy, result = evaluate_run(self.run_folder, self.episodes)
+        policy, result = evaluate_run(self.run_folder, self.episodes, trust=self.trust)
         steps = RunFolder(self.run_folder).spec().steps
         far = f"step {policy.step:,}" + (f" of {steps:,}" if policy.step < steps else "")
         table = Table(title=f"{self.run_folder}, {far}, {self.episodes} episodes", box=SIMPLE_HEAD)
@@ -81,6 +83,8 @@ class Play:
     """On video: how many, one after the other."""
     seed: int = 0
     """Of the first episode."""
+    trust: bool = False
+    """Run the code that the run's run.json names (a layer or a task of a module's); see docs/trust.md."""
 
     def run(self) -> int:
         """Render, write, and say what was seen."""
@@ -90,15 +94,16 @@ class Play:
             raise ValueError(f"--episodes is {self.episodes}, expected at least 1")
         if play.walks(self.source, self.bundle):
             rendered = bool(self.video or self.picture or not self.view)
-            self._walk(play.walker(self.source, self.bundle, self.command, rendered))
+            self._walk(play.walker(self.source, self.bundle, self.command, rendered, self.trust))
             return 0
         if self.view or self.command:
             raise ValueError("--view and --command are for walking robots, and this is the run of another")
         if self.picture:
-            self._tell(self.picture, play.picture(Path(self.source), self.picture, self.seed))
+            self._tell(self.picture, play.picture(Path(self.source), self.picture, self.seed, self.trust))
         if self.video or not self.picture:
             Console().print(PATIENCE)
-            self._tell(self._video, play.record(Path(self.source), self._video, self.episodes, self.seed))
+            seen = play.record(Path(self.source), self._video, self.episodes, self.seed, self.trust)
+            self._tell(self._video, seen)
         return 0
 
     def _walk(self, walker: "Walker") -> None:

@@ -12,6 +12,7 @@ from slewrl.console import Console, bold
 from slewrl.errors import UserFacingError
 from slewrl.files import short
 from slewrl.runs import RunFolder, RunSpec, with_preset
+from slewrl.trust import allow_modules_here, code_named, require_trust
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Train:
     """Go on with the run in this folder; what decides its result is taken from there."""
     tensorboard: bool = True
     """Write event files, too: tensorboard --logdir runs."""
+    trust: bool = False
+    """With --resume: run the code that run.json names (a layer or a task of a module's); see docs/trust.md."""
 
     def run(self) -> int:
         """Train to the end, with a progress line; Ctrl-C checkpoints first."""
@@ -46,6 +49,9 @@ class Train:
             raise ValueError(f"--resume takes everything from {self.resume}: leave the other options out")
         folder = RunFolder(self.resume) if self.resume else self._begin()
         spec, console = folder.spec(), Console()
+        named = code_named(spec.task, spec.layer, spec.agent)
+        if self.resume:
+            require_trust(named, folder.path, self.trust)
         if folder.done:
             console.print(bold(folder.path), " is finished; next: ", bold(f"slewrl evaluate {folder.path}"), sep="")
             return 0
@@ -63,6 +69,7 @@ class Train:
                 f"{error.strerror} for {folder.path}: make room, then {go_on} with slewrl train --resume {folder.path}"
             ) from None
         after = f"slewrl evaluate {folder.path}" if finished else f"slewrl train --resume {folder.path}"
+        after += " --trust" if named else ""
         console.print("finished" if finished else "stopped", "; next: ", bold(after), sep="")
         return 0 if finished else 130
 
@@ -70,6 +77,8 @@ class Train:
         from slewrl.train import check_spec
 
         spec = self._chosen()
+        if code_named(spec.task, spec.layer, spec.agent):
+            allow_modules_here()
         check_spec(spec)
         folder = RunFolder(self.out or Path("runs") / spec.key)
         folder.create(spec)

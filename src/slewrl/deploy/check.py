@@ -49,7 +49,7 @@ def _timed(call: Callable[[int], Any], steps: int) -> NDArray[np.float64]:
 # ---------------------------------------------------------------------- the whole check
 
 
-def check(path: Path, steps: int, seed: int, say: Say) -> dict[str, Any]:
+def check(path: Path, steps: int, seed: int, say: Say, trust: bool = False) -> dict[str, Any]:
     """Check a bundle; returns the certificate, whose ``passed`` says how it went.
 
     Args:
@@ -57,12 +57,13 @@ def check(path: Path, steps: int, seed: int, say: Say) -> dict[str, Any]:
         steps: of the adversarial trial.
         seed: of the trial.
         say: called with a line now and then.
+        trust: whether a layer that the bundle names by a dotted path may run (docs/trust.md).
     """
     read(path)  # for its messages
     data = path.read_bytes()  # once: what is checked is what is named
     found = parse(data)
     say(f"{path.name}: every byte has its SHA-256, {len(found.limits.names)} joints")
-    parity = compare_to_torch(found)
+    parity = compare_to_torch(found, trust=trust)
     agree = "agree" if parity["passed"] else "do NOT agree"
     say(f"ONNX Runtime and torch {agree}: largest difference {parity['largest_difference']:.2g} of a joint's range")
     trial = Adversary(Controller(found), seed).run(steps, say)
@@ -88,13 +89,13 @@ def check(path: Path, steps: int, seed: int, say: Say) -> dict[str, Any]:
     }
 
 
-def compare_to_torch(found: Bundle, cases: int = 10_000) -> dict[str, Any]:
+def compare_to_torch(found: Bundle, cases: int = 10_000, trust: bool = False) -> dict[str, Any]:
     """The graph in ONNX Runtime against the same weights and layer in torch, over random inputs of all sizes."""
     from slewrl.deploy.export import compare, rebuilt
 
     if "spec" not in found.manifest["provenance"]:
         raise BundleError("the bundle does not say what it was trained with (provenance, spec), so torch cannot follow")
-    largest = float((compare(rebuilt(found), found, cases) / (found.limits.high - found.limits.low)).max())
+    largest = float((compare(rebuilt(found, trust), found, cases) / (found.limits.high - found.limits.low)).max())
     return {"cases": cases, "largest_difference": largest, "tolerance": PARITY, "passed": largest <= PARITY}
 
 

@@ -30,6 +30,7 @@ from slewrl.nets import Ensemble
 from slewrl.play import Policy, load_policy
 from slewrl.reading import Values
 from slewrl.train import EVALUATION_SEED
+from slewrl.trust import code_named, require_trust
 
 COMMAND = "velocity"
 """The one command of our walking tasks: ahead and to the left, m/s, and yaw rate, rad/s."""
@@ -102,18 +103,19 @@ class Deployable(NamedTuple):
         return sum(part["size"] for part in self.manifest["observation"]), self.module.limits.dim
 
 
-def deployable(source: Path, reset_action: Values | None = None) -> Deployable:
+def deployable(source: Path, trust: bool = False, reset_action: Values | None = None) -> Deployable:
     """The policy of a run's newest checkpoint, or of a model of Stable-Baselines3's (a .zip).
 
     Args:
         source: of the policy.
+        trust: whether code that the source names or holds may run (docs/trust.md).
         reset_action: the pose it starts from; default: as in training.
     """
     if source.suffix == ".zip":
         from slewrl.deploy.sb3_model import deployable_model
 
-        return deployable_model(source, reset_action)
-    policy = load_policy(source)
+        return deployable_model(source, trust, reset_action)
+    policy = load_policy(source, trust)
     trained_with = read_json(source / "provenance.json")
     provenance = {"step": policy.step, "spec": dataclasses.asdict(policy.spec), "trained_with": trained_with}
     module = deployed(policy)
@@ -132,11 +134,11 @@ def first_pose(policy: Policy, said: Values | None) -> NDArray[Any]:
     return env.reset_action
 
 
-def export_bundle(source: Path, out: Path, reset_action: Values | None = None) -> bundle.Bundle:
+def export_bundle(source: Path, out: Path, trust: bool = False, reset_action: Values | None = None) -> bundle.Bundle:
     """Write a policy (see ``deployable``) to ``out``; returns what was written, read back."""
     if not out.parent.is_dir():
         raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
-    policy = deployable(source, reset_action)
+    policy = deployable(source, trust, reset_action)
     bundle.write(out, policy.manifest, to_onnx(policy.module, policy.sizes, policy.manifest))
     return bundle.read(out)
 
@@ -242,9 +244,10 @@ def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
     return {**single, **{key: ",".join(map(str, column)) for key, column in columns.items()}}
 
 
-def rebuilt(found: bundle.Bundle) -> DeployedPolicy:
-    """A bundle's policy in torch: the weights of its graph, the layer and limits of its manifest."""
+def rebuilt(found: bundle.Bundle, trust: bool = False) -> DeployedPolicy:
+    """A bundle's policy in torch: the weights of its graph, limits and layer (see docs/trust.md) of its manifest."""
     spec, limits = found.manifest["provenance"]["spec"], found.limits
+    require_trust(code_named(layer=spec["layer"]), "the bundle", trust)
     net = nn.Sequential(*map(_module, read_network(found)))
     if spec["agent_options"].get("mean_bound") == "tanh":
         net.append(nn.Tanh())

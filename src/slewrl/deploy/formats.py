@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
 
 from slewrl.deploy import Format, bundle
 from slewrl.deploy.c_export import limiter_header, policy_header
@@ -30,7 +30,16 @@ def default_out(source: Path, kind: Format) -> Path:
     return Path("limiter.h") if _is_limits(source) and kind == "c" else Path(DEFAULT_OUT[kind])
 
 
-def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", reset_action: "Values | None" = None) -> str:
+class Said(TypedDict, total=False):
+    """What a user says of a run or a model beside its name."""
+
+    trust: bool
+    """Whether code that it names or holds may run (docs/trust.md)."""
+    reset_action: "Values | None"
+    """The pose the policy starts from; default: as in training."""
+
+
+def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", **said: Unpack[Said]) -> str:
     """Write ``source`` to ``out`` and say, in a few words, what it is. The file is whole or not there.
 
     Args:
@@ -39,7 +48,7 @@ def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", reset_
         out: file to write.
         kind: "bundle", "c", "onnx", "torch" (a torch.export program) or "torchscript".
         prefix: of the names in a C header.
-        reset_action: the pose the policy starts from; default: as in training.
+        **said: ``trust`` and ``reset_action``, of a run or a model.
     """
     if kind not in get_args(Format):
         raise ValueError(f"format is {kind!r}, expected one of {', '.join(get_args(Format))}")
@@ -55,13 +64,13 @@ def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", reset_
         )
     if _is_limits(source) and kind != "c":
         raise ValueError(f"{source} holds limits, not a policy: a limiter is made with --format c")
-    if source.is_file() and source.suffix != ".zip" and reset_action is not None:
+    if source.is_file() and source.suffix != ".zip" and said.get("reset_action") is not None:
         raise ValueError(f"--reset-action is for a run or a model; {source} has its pose already, or needs none")
-    writers: dict[Format, Callable[[Path, Path, Values | None], str]] = {
+    writers: dict[Format, Callable[[Path, Path, Said], str]] = {
         "bundle": _bundle, "c": partial(_c, prefix=prefix), "onnx": _onnx, "torch": _torch, "torchscript": _torchscript,
     }  # fmt: skip
     with _whole(out) as aside:
-        return writers[kind](source, aside, reset_action)
+        return writers[kind](source, aside, said)
 
 
 def _is_limits(source: Path) -> bool:
@@ -82,15 +91,15 @@ def _whole(out: Path) -> Iterator[Path]:
 # ---------------------------------------------------------------------- one function a format
 
 
-def _bundle(run: Path, out: Path, reset_action: "Values | None") -> str:
+def _bundle(run: Path, out: Path, said: Said) -> str:
     from slewrl.deploy.export import export_bundle
 
-    return _about(export_bundle(run, out, reset_action))
+    return _about(export_bundle(run, out, **said))
 
 
-def _c(source: Path, out: Path, reset_action: "Values | None", prefix: str) -> str:
+def _c(source: Path, out: Path, said: Said, prefix: str) -> str:
     if not _is_limits(source):
-        made = _made(source, reset_action)
+        made = _made(source, said)
         out.write_text(policy_header(made, prefix=prefix), encoding="utf-8")
         return f"C99, {_about(made)}"
     from slewrl.limits import RateLimits
@@ -100,16 +109,16 @@ def _c(source: Path, out: Path, reset_action: "Values | None", prefix: str) -> s
     return f"C99, a rate limiter for {limits.dim} joints"
 
 
-def _onnx(source: Path, out: Path, reset_action: "Values | None") -> str:
-    made = _made(source, reset_action)
+def _onnx(source: Path, out: Path, said: Said) -> str:
+    made = _made(source, said)
     out.write_bytes(made.onnx)
     return f"the ONNX graph alone, without the limiter: {_about(made)}"
 
 
-def _torch(run: Path, out: Path, reset_action: "Values | None") -> str:
+def _torch(run: Path, out: Path, said: Said) -> str:
     import torch
 
-    module, program = _program(run, reset_action)
+    module, program = _program(run, said)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the last layer is a view of the trained one, of which it warns in vain
         torch.export.save(program, out)
@@ -117,10 +126,10 @@ def _torch(run: Path, out: Path, reset_action: "Values | None") -> str:
     return "a torch.export program of the policy, without the limiter"
 
 
-def _torchscript(run: Path, out: Path, reset_action: "Values | None") -> str:
+def _torchscript(run: Path, out: Path, said: Said) -> str:
     import torch
 
-    module, program = _program(run, reset_action)
+    module, program = _program(run, said)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # TorchScript is on its way out, and says so; robots still run it
         # Of the exported program: a trace of the module itself would take what numpy computes for constants.
@@ -130,14 +139,14 @@ def _torchscript(run: Path, out: Path, reset_action: "Values | None") -> str:
     return "a TorchScript of the policy, without the limiter"
 
 
-def _made(source: Path, reset_action: "Values | None") -> bundle.Bundle:
+def _made(source: Path, said: Said) -> bundle.Bundle:
     """The bundle of a run or model, or the one ``source`` is."""
     if source.is_file() and source.suffix != ".zip":
         return bundle.read(source)
     from slewrl.deploy.export import export_bundle
 
     with tempfile.TemporaryDirectory() as folder:
-        return export_bundle(source, Path(folder) / "policy.bundle", reset_action)
+        return export_bundle(source, Path(folder) / "policy.bundle", **said)
 
 
 def _about(made: bundle.Bundle) -> str:
@@ -147,13 +156,13 @@ def _about(made: bundle.Bundle) -> str:
     return f"the policy at step {step:,}, {size}; it starts from {pose} ({made.limits.units})"
 
 
-def _program(run: Path, reset_action: "Values | None") -> tuple["DeployedPolicy", "torch.export.ExportedProgram"]:
+def _program(run: Path, said: Said) -> tuple["DeployedPolicy", "torch.export.ExportedProgram"]:
     """The policy of a run as it is, and exported for any batch."""
     import torch
 
     from slewrl.deploy.export import deployable
 
-    policy, batch = deployable(run, reset_action), torch.export.Dim("batch")
+    policy, batch = deployable(run, **said), torch.export.Dim("batch")
     module, example = policy.module, tuple(torch.zeros(2, size) for size in policy.sizes)
     return module, torch.export.export(module, example, dynamic_shapes=({0: batch}, {0: batch}))
 

@@ -1,73 +1,193 @@
-"""A model of `sb3.py`, ready to be written to a bundle."""
+"""A model of `sb3.py`, ready to be written to a bundle; nothing in its file is unpickled.
 
-import dataclasses
+``save`` puts a description into the file as plain JSON (``_LimitedAlgorithm.described``), and weights are tensors. A
+model of an older slewrl has no description: it has to be unpickled, which takes the user's trust (docs/trust.md).
+"""
+
+import base64
+import io
+import json
+import pickle
+import pickletools
+import zipfile
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import stable_baselines3
 import torch
-from gymnasium import spaces
-from torch import nn
+from torch import Tensor, nn
 
 from slewrl.agents.normalize import Normalizer
+from slewrl.deploy.bundle import LARGEST
 from slewrl.deploy.export import Clamped, Deployable, DeployedPolicy, describe
 from slewrl.envs.reset import known_start
 from slewrl.errors import UserFacingError
-from slewrl.integrations.sb3 import load
-from slewrl.layers import LAYERS
-from slewrl.layers.base import ActionLayer
+from slewrl.integrations import MODEL_VERSION
+from slewrl.layers import make_layer
+from slewrl.limits import RateLimits
 from slewrl.reading import Values
+from slewrl.trust import code_named, require_trust
+
+ACTORS = {"SAC": ("actor.latent_pi.", "actor.mu."), "TD3": ("actor.mu.",)}
+"""Algorithm -> how the names of its actor's weights begin, in the order of layers."""
+ACTIVATIONS = ("ReLU", "SiLU", "Tanh", "ELU", "GELU", "LeakyReLU")
+"""Of torch.nn."""
 
 
-def deployable_model(path: Path, reset_action: Values | None = None) -> Deployable:
-    """The policy of a model that ``save`` wrote, acting without exploration."""
-    model: Any = load(path)
-    policy = model.policy
-    if not isinstance(policy.observation_space, spaces.Box):
-        raise UserFacingError(f"{path} sees {policy.observation_space}, but a bundle's observations are flat")
-    limits, layer = policy.limits, policy.layer
-    net = policy.actor.latent_module()
-    if model.normalizer:
-        net = nn.Sequential(*_normalizer(limits.dim, **model.normalizer), *net)
-    net = net.cpu().eval().requires_grad_(False)
-    pose = known_start(str(path), limits, reset_action, "refuse")
-    parts = (("observation", policy.observation_space.shape[0] - limits.dim),)
+class _Saved(NamedTuple):
+    """What a file holds that can be read without unpickling."""
+
+    data: dict[str, Any]
+    weights: bytes
+    version: str
+    """Of Stable-Baselines3."""
+
+
+def deployable_model(path: Path, trust: bool = False, reset_action: Values | None = None) -> Deployable:
+    """The policy of a model that ``save`` wrote, acting without exploration.
+
+    Args:
+        path: a .zip.
+        trust: whether it may be unpickled if it is of an older slewrl, and code that it names may run.
+        reset_action: the pose it starts from; default: as in training.
+    """
+    saved = _read(path)
+    about = saved.data.get("deployment")
+    if not isinstance(about, dict) or ":serialized:" in about:
+        about = _unpickled(path, saved.data, trust)
+    layer = about.get("layer")
+    require_trust(code_named(layer=layer) if isinstance(layer, str) else [], path, trust)
+    if reset_action is not None:
+        about = {**about, "reset_action": reset_action}
+    try:
+        return _deployable(path, about, _tensors(saved.weights), saved.version)
+    except UserFacingError as error:
+        raise UserFacingError(f"{path}: {error}") from error.__cause__
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError) as error:
+        raise UserFacingError(f"{path}: its description is not understood: {type(error).__name__} {error}") from error
+
+
+def _deployable(path: Path, about: dict[str, Any], weights: dict[str, Tensor], version: str) -> Deployable:
+    if about["version"] != MODEL_VERSION:
+        raise UserFacingError(f"its description is of version {about['version']}, expected {MODEL_VERSION}")
+    if about["flat"] is not True:
+        raise UserFacingError("it sees a Dict of observations, but a bundle's observations are flat")
+    if about["extractor"] != "FlattenExtractor":
+        raise UserFacingError(f"its features extractor is {about['extractor']}, expected FlattenExtractor, as it is")
+    limits = RateLimits(**about["limits"])
+    layer = make_layer(about["layer"], about["density"], **about["layer_options"])
+    net = _network(about["algorithm"], about["activation"], weights, limits.dim)
+    inputs = net[0].in_features
+    if about["normalizer"] is not None:
+        net = nn.Sequential(*_normalizer(inputs, limits.dim, **about["normalizer"]), *net)
+    module = DeployedPolicy(net.eval().requires_grad_(False), layer, limits).eval()
     spec = {
-        "task": model.task,
-        "agent": f"Stable-Baselines3's {type(model).__name__}",
-        "seed": model.seed,
-        "steps": model._total_timesteps,
+        "task": str(about["task"]),
+        "agent": f"Stable-Baselines3's {about['algorithm']}",
+        **{key: about[key] for key in ("seed", "steps", "layer", "density", "layer_options")},
         "agent_options": {},
-        **_recipe(layer),
     }
-    provenance = {
-        "step": model.num_timesteps,
-        "spec": spec,
-        "trained_with": {"stable-baselines3": stable_baselines3.__version__},
-    }
-    module = DeployedPolicy(net, layer, limits).eval()
+    provenance = {"step": int(about["step"]), "spec": spec, "trained_with": {"stable-baselines3": version}}
+    pose = known_start(path.name, limits, about["reset_action"], "refuse")
+    parts = (("observation", inputs - limits.dim),)
     return Deployable(module, describe(path, module, pose, limits.dt, parts, provenance))
 
 
-def _normalizer(joints: int, mean: Any, variance: Any, epsilon: float, clip: float) -> tuple[Normalizer, Clamped]:
+def _network(algorithm: str, activation: str, weights: dict[str, Tensor], joints: int) -> Any:
+    """From a flat observation (N, n) to the mean latent (N, d)."""
+    if algorithm not in ACTORS:
+        raise UserFacingError(f"its algorithm is {algorithm!r}, expected {' or '.join(ACTORS)}")
+    if activation not in ACTIVATIONS:
+        raise UserFacingError(f"its activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}")
+    names = [name for begin in ACTORS[algorithm] for name in weights if name.startswith(begin)]
+    linears = [name.removesuffix(".weight") for name in names if name.endswith(".weight")]
+    shapes = [tuple(weights[f"{name}.weight"].shape) for name in linears]
+    fitting = all(after[1] == before[0] for before, after in pairwise(shapes))
+    if not shapes or not fitting or shapes[-1][0] != joints or shapes[0][1] < joints:
+        raise UserFacingError(f"its actor has weights {shapes}, expected a network that ends in {joints} joints")
+    layers: list[nn.Module] = []
+    for name in linears:
+        outputs, columns = weights[f"{name}.weight"].shape
+        linear = nn.Linear(columns, outputs)
+        linear.load_state_dict({key: weights[f"{name}.{key}"] for key in ("weight", "bias")})
+        layers += [linear, getattr(nn, activation)()]
+    return nn.Sequential(*layers[:-1])
+
+
+def _normalizer(
+    inputs: int, joints: int, mean: list[float], variance: list[float], epsilon: float, clip: float
+) -> tuple[Normalizer, Clamped]:
     """What VecNormalize does to observations (N, n), of which the last ``joints`` are the previous action."""
-    scaled, clamped, n = Normalizer(len(mean), joints), Clamped(len(mean)), len(mean) - joints
-    scaled.shift[:n] = torch.from_numpy(mean[:n])
-    scaled.scale[:n] = torch.from_numpy(1 / np.sqrt(variance[:n] + epsilon))
+    if len(mean) != inputs or len(variance) != inputs:
+        raise UserFacingError(f"its normalizer has {len(mean)} means and {len(variance)} variances, expected {inputs}")
+    scaled, clamped, n = Normalizer(inputs, joints), Clamped(inputs), inputs - joints
+    scaled.shift[:n] = torch.tensor(mean[:n], dtype=torch.float64)
+    scaled.scale[:n] = torch.from_numpy(1 / np.sqrt(np.array(variance[:n]) + epsilon))
     clamped.high[:n], clamped.high[n:] = clip, torch.finfo(torch.float32).max
     clamped.low.copy_(-clamped.high)
     return scaled, clamped
 
 
-def _recipe(layer: ActionLayer) -> dict[str, Any]:
-    """How ``make_layer`` makes this one."""
-    kind = type(layer)
-    names = [name for name in LAYERS if LAYERS[name] is kind]
-    options = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer)}
-    density = options.pop("density")
-    return {
-        "layer": names[0] if names else f"{kind.__module__}:{kind.__qualname__}",
-        "density": density,
-        "layer_options": options,
-    }
+# ---------------------------------------------------------------------- the file
+
+
+def _read(path: Path) -> _Saved:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
+                raise UserFacingError(f"{path} is larger than {LARGEST >> 20} MB: no model of slewrl's policies")
+            data = json.loads(archive.read("data"))
+            version = archive.read("_stable_baselines3_version")[:40].decode("ascii", "replace").strip()
+            found = _Saved(data, archive.read("policy.pth"), version)
+    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError, NotImplementedError) as error:
+        raise UserFacingError(f"{path} is no model of Stable-Baselines3's: {error}") from error
+    if not isinstance(data, dict):
+        raise UserFacingError(f"{path} is no model of Stable-Baselines3's: its data are a {type(data).__name__}")
+    return found
+
+
+def _tensors(data: bytes) -> dict[str, Tensor]:
+    try:
+        found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise UserFacingError("policy.pth holds more than tensors, and is not unpickled") from error
+    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise UserFacingError("policy.pth holds no names with tensors")
+    return found
+
+
+# ---------------------------------------------------------------------- models of an older slewrl
+
+
+def _unpickled(path: Path, data: dict[str, Any], trust: bool) -> dict[str, Any]:
+    """What a model without a description would have had in it."""
+    named = sorted({name for item in data.values() for name in _globals(item)})
+    require_trust([f"pickles that call what they please, of {', '.join(named[:40]) or 'nothing'}"], path, trust)
+    from slewrl.integrations.sb3 import load
+
+    return load(path).described()
+
+
+def _globals(item: Any) -> Iterator[str]:
+    """What a pickled entry of ``data`` names, read without running it; a pickle can hide names, but not run here."""
+    if not isinstance(item, dict) or ":serialized:" not in item:
+        return
+    words: list[str] = []
+    memo: list[str] = []
+    try:
+        argument: Any
+        for operation, argument, _ in pickletools.genops(base64.b64decode(item[":serialized:"])):
+            if operation.name == "GLOBAL":
+                yield argument.replace(" ", ".")
+            elif operation.name == "STACK_GLOBAL":
+                yield ".".join(words[-2:])
+            elif operation.name == "MEMOIZE":
+                memo.append(words[-1] if words else "")
+            elif operation.name in ("BINGET", "LONG_BINGET") and argument < len(memo):
+                words.append(memo[argument])
+            elif "UNICODE" in operation.name:
+                words.append(argument)
+    except (ValueError, TypeError, AttributeError):
+        yield "something unreadable"

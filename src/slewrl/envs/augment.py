@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from slewrl.envs.checked import returned
 from slewrl.envs.reset import RESET, Given, ResetAction, Unsaid, without_ours
 from slewrl.limits import RateLimits
 from slewrl.metrics import RateUse, rate_use
@@ -49,7 +50,7 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode with its reset action as the previous one; ``options["reset_action"]`` says another."""
-        observation, info = self.env.reset(seed=seed, options=without_ours(options))
+        observation, info = returned(self.env, self.name, "reset", seed=seed, options=without_ours(options))
         self.chain = [self.first.find(self.env, options, info)]
         return self._augmented(observation), info
 
@@ -73,7 +74,8 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         if not self.chain:
             raise reset_needed(self.name)
         self.chain.append(executed.copy())  # ours: an environment may scale what it is handed in place
-        observation, reward, terminated, truncated, info = self.env.step(executed)
+        parts = returned(self.env, self.name, "step", executed)
+        observation, reward, terminated, truncated, info = parts
         if terminated or truncated:
             info = {**info, "rate_use": self.rate_use()}
         return self._augmented(observation), reward, terminated, truncated, info
@@ -112,12 +114,12 @@ class AugmentVector(gym.vector.VectorWrapper):
     ) -> None:
         super().__init__(env)
         self.limits = limits
-        self.name = name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-        single = augmented_space(name, env.single_observation_space, env.single_action_space, limits, self.dicts)
+        self.name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        single = augmented_space(self.name, env.single_observation_space, env.single_action_space, limits, self.dicts)
         self.single_observation_space = single
         self.observation_space = batch_space(single, env.num_envs)
         self.dtype: Any = env.single_action_space.dtype
-        self.first = ResetAction(name, limits, reset_action, self.dtype, unsaid)
+        self.first = ResetAction(self.name, limits, reset_action, self.dtype, unsaid)
         self.reset_actions = np.tile(self.first.usual, (env.num_envs, 1))
         """(N, d): what counts as executed before the first step of each episode under way."""
         self.mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
@@ -138,7 +140,7 @@ class AugmentVector(gym.vector.VectorWrapper):
         ``options["reset_action"]`` says where they start from, (d,) or (N, d).
         """
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool))  # the environment takes it out
-        observations, info = self.env.reset(seed=seed, options=without_ours(options))  # type: ignore[arg-type]
+        observations, info = returned(self.env, self.name, "reset", seed=seed, options=without_ours(options))
         self._restart(mask, info, options)
         self._begun = True
         self._over[mask] = False
@@ -149,7 +151,8 @@ class AugmentVector(gym.vector.VectorWrapper):
         if not self._begun:
             raise reset_needed(self.name)
         executed = np.array(actions, dtype=self.dtype)
-        observations, rewards, terminated, truncated, info = self.env.step(executed.copy())
+        parts = returned(self.env, self.name, "step", executed.copy())
+        observations, rewards, terminated, truncated, info = parts
         ended = terminated | truncated
         self._taken.append(executed)
         self.previous = executed

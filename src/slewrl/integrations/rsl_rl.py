@@ -128,6 +128,8 @@ class RateLimitedPPO(PPO):  # type: ignore[misc]
                 "name with nothing but slewrl's previous_action in it"
             )
         _check_prev(obs[PREVIOUS], limits)
+        commands = _commands_of(env)
+        _check_seen(obs[PREVIOUS], commands)
         if not issubclass(resolve_callable(cfg["actor"]["class_name"]), RateLimitedActor):
             raise ValueError(
                 f"the actor is {cfg['actor']['class_name']!r}, expected '{HERE}:RateLimitedActor': another one "
@@ -140,7 +142,18 @@ class RateLimitedPPO(PPO):  # type: ignore[misc]
             )
         made = PPO.construct_algorithm(obs, env, cfg, device)
         made.get_policy().limited = limits, layer
+        made.unchecked = commands
         return made
+
+    unchecked: CommandChain | None = None
+    """The environment's, until the first step has shown that observations are about it."""
+
+    def process_env_step(self, obs: Any, *args: Any, **kwargs: Any) -> None:
+        """As PPO's, once the first step has shown the previous action as it was commanded: 0 is 0 in all units."""
+        if self.unchecked is not None:
+            _check_seen(obs[PREVIOUS], self.unchecked)
+            self.unchecked = None
+        super().process_env_step(obs, *args, **kwargs)
 
 
 class RateLimitedVecEnv(VecEnv):  # type: ignore[misc]
@@ -246,6 +259,25 @@ def _check_prev(prev: Tensor, limits: RateLimits) -> None:
             f"observations {PREVIOUS!r} are not the previous action in the limits' units ({error}): leave out what "
             "scales, normalises, delays or disturbs them"
         ) from error
+
+
+def _commands_of(env: Any) -> CommandChain:
+    """Of an environment that ``limits_of`` takes."""
+    if isinstance(env, RateLimitedVecEnv):
+        return env.commands
+    return find_guard(getattr(env, "unwrapped", env)).commands
+
+
+def _check_seen(prev: Tensor, commands: CommandChain) -> None:
+    """Refuse observations of the previous action (N, d) that are not, to the bit, what was commanded."""
+    wrong = (prev.to(commands.last.device) != commands.last).nonzero()
+    if len(wrong):
+        robot, joint = wrong[0].tolist()
+        raise ValueError(
+            f"the observation {PREVIOUS!r} of {commands.limits.names[joint]!r} in robot {robot} is "
+            f"{prev[robot, joint].item():.6g}, but {commands.last[robot, joint].item():.6g} was commanded: leave out "
+            "what scales, normalises, delays or disturbs it"
+        )
 
 
 def _check_untouched(env: Any) -> None:

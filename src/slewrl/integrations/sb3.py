@@ -7,13 +7,17 @@
 Everything else is as Stable-Baselines3 has it. Its stock code would leave the limits, or learn from actions that were
 not executed, at five places, each handled here: warm-up (drawn in F_t), action noise and TD3's target smoothing (on the
 latent, before the layer), the rescaling of actions in float32 (there is none on the way to the environment), and
-VecNormalize (the one below leaves the previous action alone). The critics judge what was executed, as shares of the
-action range; log-probabilities are the layer's. PPO and other algorithms take ``RateLimit(env, limits, bound=4.0)``.
+VecNormalize (the one below leaves the previous action alone). Any other wrapper that changes the previous action on its
+way to the policy is found at the first step: the policy would take another box for F_t. The critics judge what was
+executed, as shares of the action range; log-probabilities are the layer's. PPO and other algorithms take
+``RateLimit(env, limits, bound=4.0)``.
 """
 
+import dataclasses
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
@@ -23,7 +27,8 @@ from slewrl.augmented import previous_action
 from slewrl.box import FeasibleBox
 from slewrl.envs.augment import PREVIOUS
 from slewrl.errors import UserFacingError
-from slewrl.layers import make_layer
+from slewrl.integrations import MODEL_VERSION
+from slewrl.layers import LAYERS, make_layer
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
 
@@ -41,6 +46,10 @@ except ImportError as error:
     raise UserFacingError(f'Stable-Baselines3 cannot be imported ({error}): pip install "slewrl[sb3]"') from error
 
 WRAP = 'slewrl.RateLimit(env, limits, mode="absolute")'
+OUTERMOST = (
+    "make RateLimit outermost, over what changes observations, as in RateLimit(NormalizeObservation(env), ...), or "
+    "normalise with slewrl.integrations.sb3.VecNormalize"
+)
 
 # ---------------------------------------------------------------------- actors
 
@@ -52,8 +61,7 @@ class _Limited(nn.Module):
     layer: ActionLayer
 
     def _box(self, obs: Any) -> FeasibleBox:
-        prev = obs[PREVIOUS] if isinstance(obs, dict) else previous_action(obs, self.limits.dim)
-        return self.limits.box(prev.float(), check=False)
+        return self.limits.box(_previous(obs, self.limits).float(), check=False)
 
     def _shares(self, action: Tensor) -> Tensor:
         """An action (..., d) in [-1, 1]^d of its range, for critics."""
@@ -187,6 +195,7 @@ class _LimitedPolicy(BasePolicy):
         return {**said, "limits": self.limits, "layer": self.layer}
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
+        _check_range(_previous(observation, self.limits), self.limits)
         return self.actor.decide(observation, not deterministic).executed
 
     def unscale_action(self, scaled_action: NDArray[Any]) -> NDArray[Any]:
@@ -235,6 +244,10 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
     """Of a saved model whose flat observations were normalised: mean, variance, epsilon and clip, for export."""
     task: str
     """Gymnasium's name of the environment, or that of its class."""
+    reset_action: list[float] | None = None
+    """Of a saved model: what counted as applied before the first step of its environment's last episode, (d,)."""
+    deployment: dict[str, Any] | None = None
+    """Of a saved model: see ``described``."""
 
     def _setup_model(self) -> None:
         if self.env is not None:
@@ -259,6 +272,7 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
         if known != limits:
             raise ValueError(f"the environment has the limits {limits}, but the policy was made for {known}")
         _check_normalised(self._vec_normalize_env)
+        _check_shape(env.observation_space, limits)
         self.task = _attribute(env, "name")
         self.normalizer = None
         return limits
@@ -270,7 +284,33 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
             known: Any = seen.obs_rms
             self.normalizer = {"mean": known.mean.copy(), "variance": known.var.copy()}
             self.normalizer |= {"epsilon": seen.epsilon, "clip": seen.clip_obs}
+        if self.env is not None and self._last_obs is not None:  # it has been reset: now it is known
+            self.reset_action = self.env.get_attr("reset_action")[0].tolist()
+        self.deployment = self.described()
         super().save(*args, **kwargs)
+
+    def described(self) -> dict[str, Any]:
+        """All that export has to know besides the weights, as JSON: Stable-Baselines3 pickles what is not."""
+        policy: Any = self.policy
+        limits, known = policy.limits, self.normalizer or {}
+        arrays = {key: getattr(limits, key).tolist() for key in ("up", "down", "low", "high")}
+        rest = {"names": list(limits.names), "groups": list(limits.groups), "dt": limits.dt, "units": limits.units}
+        rest["reset"] = None if limits.reset is None else limits.reset.tolist()
+        return {
+            "version": MODEL_VERSION,
+            "algorithm": "SAC" if isinstance(self, SAC) else "TD3",
+            "task": self.task,
+            "seed": self.seed,
+            "step": self.num_timesteps,
+            "steps": self._total_timesteps,
+            "limits": arrays | rest,
+            "reset_action": self.reset_action,
+            **_recipe(policy.layer),
+            "flat": isinstance(policy.observation_space, spaces.Box),
+            "extractor": policy.features_extractor_class.__name__,
+            "activation": policy.activation_fn.__name__,
+            "normalizer": {key: np.asarray(value).tolist() for key, value in known.items()} or None,
+        }
 
     def _sample_action(
         self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
@@ -287,6 +327,17 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
                 decision = policy.actor.decide(obs, True, noise)
             seen = policy.actor._shares(decision.judged)
         return decision.executed.cpu().numpy(), seen.cpu().numpy()
+
+    def _store_transition(
+        self, replay_buffer: Any, buffer_action: Any, new_obs: Any, reward: Any, dones: Any, infos: list[dict[str, Any]]
+    ) -> None:
+        """As Stable-Baselines3 does, once it is clear that the policy saw what was applied."""
+        limits: RateLimits = self.policy_kwargs["limits"]
+        prev = _previous(new_obs, limits)
+        for k, info in enumerate(infos):
+            seen = _previous(info["terminal_observation"], limits) if dones[k] else prev[k]
+            _check_seen(seen, info.get("applied_action"), limits, k, self.env)
+        super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
 
 
 class SAC(_LimitedAlgorithm, sb3.SAC):
@@ -358,6 +409,69 @@ def _check_normalised(env: StockVecNormalize | None) -> None:
         )
 
 
+# ---------------------------------------------------------------------- the previous action on its way to the policy
+
+
+def _previous(obs: Any, limits: RateLimits) -> Any:
+    """(..., d) of an observation, flat or a Dict."""
+    return obs[PREVIOUS] if isinstance(obs, dict) else previous_action(obs, limits.dim)
+
+
+def _check_shape(space: Any, limits: RateLimits) -> None:
+    """Refuse observations that hold no previous action of the right shape where the policy looks for it."""
+    if isinstance(space, spaces.Dict):
+        there = space.spaces.get(PREVIOUS)
+        if there is None or there.shape != (limits.dim,):
+            raise ValueError(
+                f"the policy sees observations of {', '.join(space.spaces)}, expected {PREVIOUS!r} among them, of "
+                f"{limits.dim} entries: {OUTERMOST}"
+            )
+    elif space.shape is None or len(space.shape) != 1:
+        raise ValueError(
+            f"the policy sees observations of shape {space.shape}, expected flat ones that end with the previous "
+            f"action: {OUTERMOST}"
+        )
+
+
+def _check_seen(seen: Any, applied: Any, limits: RateLimits, k: int, env: Any) -> None:
+    """Refuse what is not, to the bit, the action that environment ``k`` was handed: F_t is about that one."""
+    if applied is not None and np.array_equal(seen, applied):
+        return
+    said = "nothing that it can be compared with"
+    joint, value = limits.names[0], seen[0]
+    if applied is not None:
+        i = int(np.flatnonzero(seen != applied)[0])
+        joint, value, said = limits.names[i], seen[i], f"{applied[i]}"
+    raise ValueError(
+        f"environment {k}: the policy sees {value} as the previous action of {joint!r}, but RateLimit applied {said}: "
+        f"something between them changes observations ({_layers(env, k)}): {OUTERMOST}"
+    )
+
+
+def _layers(env: Any, k: int) -> str:
+    """The wrappers of environment ``k``, outermost first, as far as this process has them."""
+    names = []
+    while hasattr(env, "venv"):
+        names.append(type(env).__name__)
+        env = env.venv
+    names.append(type(env).__name__)
+    return f"{' over '.join(names)} of {env.envs[k]}" if hasattr(env, "envs") else " over ".join(names)
+
+
+def _check_range(prev: Tensor, limits: RateLimits) -> None:
+    """Refuse what no RateLimit can have applied; float32 may be an ulp beyond a float64 environment's range."""
+    low, high = (torch.as_tensor(bound.copy(), device=prev.device) for bound in (limits.low, limits.high))
+    slack = 1e-6 * (high - low)
+    bad = (~((prev >= low - slack) & (prev <= high + slack))).nonzero()
+    if len(bad):
+        where = tuple(bad[0].tolist())
+        i = where[-1]
+        raise ValueError(
+            f"the policy sees {prev[where].item()} as the previous action of {limits.names[i]!r}, expected a number in "
+            f"[{limits.low[i]}, {limits.high[i]}]: {OUTERMOST}"
+        )
+
+
 def _attribute(env: VecEnv, name: str) -> Any:
     """Of the RateLimit each environment is wrapped in, the same in all."""
     try:
@@ -373,10 +487,23 @@ def _attribute(env: VecEnv, name: str) -> Any:
 
 
 def load(path: Path) -> SAC | TD3:
-    """A model that ``save`` wrote, whichever of the two it is."""
+    """A model that ``save`` wrote, whichever of the two it is. It is a pickle: loading runs whatever is in it."""
     data, _, _ = load_from_zip_file(path, device="cpu")
     kind = (data or {}).get("policy_class")
     for algorithm in (SAC, TD3):
         if kind in algorithm.policy_aliases.values():
             return algorithm.load(path, device="cpu")
     raise ValueError(f"{path} holds a {kind}, expected a model of slewrl.integrations.sb3.SAC or TD3")
+
+
+def _recipe(layer: ActionLayer) -> dict[str, Any]:
+    """How ``make_layer`` makes this one."""
+    kind = type(layer)
+    names = [name for name in LAYERS if LAYERS[name] is kind]
+    options = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer)}
+    density = options.pop("density")
+    return {
+        "layer": names[0] if names else f"{kind.__module__}:{kind.__qualname__}",
+        "density": density,
+        "layer_options": options,
+    }

@@ -207,6 +207,8 @@ class _Ledger:
     """Where that is not what came; (*batch, d)."""
     rows: NDArray[np.bool_] | None = None
     """Which rows step, (*batch, 1); None for all."""
+    seen: NDArray[Any] | None = None
+    """What the policy took for ``prev`` when it last acted; (*batch, d)."""
     counts: GuardCounts = GuardCounts(0, 0, 0)
 
     def restart(self, start: NDArray[np.float32], rows: NDArray[np.bool_] | None) -> None:
@@ -215,7 +217,24 @@ class _Ledger:
             self.prev = start
         else:
             self.prev = np.where(rows, start, self.prev)
-        self.sent = None
+        self.sent = self.seen = None
+
+    def check_seen(self, seen: NDArray[Any], limits: RateLimits, rows: NDArray[np.bool_] | None) -> None:
+        """Refuse an action whose policy saw another previous action (*batch, d) than was applied, which F_t is about.
+
+        FrameSkipTransform repeats an action under the observation it was chosen by, so that one may come again.
+        """
+        if self.prev is None or seen.shape != self.prev.shape:
+            return
+        wrong = (seen != self.prev) & ~np.isnan(seen) & (True if rows is None else rows)
+        if wrong.any() and not (self.seen is not None and np.array_equal(seen, self.seen, equal_nan=True)):
+            where = tuple(np.argwhere(wrong)[0])
+            raise RuntimeError(
+                f"the policy sees {seen[where]} as the previous action of {limits.names[where[-1]]!r}, but "
+                f"{self.prev[where]} was applied: something around RateLimitTransform changes it, such as a transform "
+                "that does not name it among its out_keys, or one of an environment around this one; give it a copy"
+            )
+        self.seen = seen.copy()
 
     def guard(self, wanted: NDArray[Any], limits: LimitArrays, rows: NDArray[np.bool_] | None) -> NDArray[np.float32]:
         """``wanted`` (*batch, d) moved into F_t; a float32 that lies in it passes bit for bit, NaN holds."""
@@ -341,6 +360,8 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
     def _inv_call(self, tensordict: Any) -> Any:
         wanted = tensordict.get(self.action_key)
         rows = _rows(tensordict.get("_step", None), tensordict.batch_size)
+        if (seen := tensordict.get(self.previous_key, None)) is not None:
+            self._ledger.check_seen(_array(seen), self.limits, rows)
         sent = self._ledger.guard(_array(wanted), self._rounded, rows)
         return tensordict.set(self.action_key, _like(sent.copy(), wanted))
 

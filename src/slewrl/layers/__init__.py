@@ -1,6 +1,7 @@
 """The action layers by name. To add one: a file with a subclass of ActionLayer, and a line here."""
 
 import dataclasses
+import inspect
 from typing import Any
 
 from slewrl.layers.base import Action, ActionLayer, Density
@@ -30,9 +31,16 @@ BENCHMARK_LAYERS = Registry("layer", {"qp": "slewrl.layers.qp:QP", "aram": "slew
 """Families the others are compared with, for training and benchmarks only: `qp` calls a solver (extra `bench`)."""
 
 
-def layer_class(name: str) -> Any:
-    """The class behind a name of ``LAYERS`` or ``BENCHMARK_LAYERS``, or behind a dotted path."""
-    return (BENCHMARK_LAYERS if name in BENCHMARK_LAYERS else LAYERS)[name]
+def layer_class(name: str) -> type[ActionLayer]:
+    """The class behind a name of ``LAYERS`` or ``BENCHMARK_LAYERS``, or behind a dotted path, whose module is imported.
+
+    Raises:
+        ValueError: it is no class of layers.
+    """
+    kind = (BENCHMARK_LAYERS if name in BENCHMARK_LAYERS else LAYERS)[name]
+    if not (isinstance(kind, type) and issubclass(kind, ActionLayer)) or inspect.isabstract(kind):
+        raise ValueError(f"layer {name!r} is {kind!r}, expected a class that subclasses ActionLayer")
+    return kind
 
 
 def make_layer(name: str, density: Density = "normalized", **options: Any) -> ActionLayer:
@@ -48,8 +56,7 @@ def make_layer(name: str, density: Density = "normalized", **options: Any) -> Ac
         known = option_names(kind)
         if unknown := set(options) - set(known):
             raise TypeError(f"layer {name!r} has no option {min(unknown)!r}; it has: {', '.join(known) or 'none'}")
-    layer: ActionLayer = kind(density=density, **options)
-    return layer
+    return kind(density=density, **options)
 
 
 def hard_layer(given: str | ActionLayer, limits: RateLimits) -> ActionLayer:

@@ -1,0 +1,68 @@
+"""Code that a file names, by a dotted path, runs only if the user says so (docs/trust.md).
+
+What a user names themselves, on the command line or in Python, is their own word and needs no more.
+"""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from slewrl.errors import UserFacingError
+
+SIMULATED = ("mjlab:", "isaaclab:")
+"""Prefixes of tasks of another simulator; what follows is its own name of the task."""
+
+
+class UntrustedCodeError(UserFacingError):
+    """A file names code, and nobody has said that it may run; the message says what would have run."""
+
+
+def code_named(task: str = "", layer: str = "", agent: str = "") -> list[str]:
+    """What would be imported for a run with these names, in words; empty if slewrl's own code is all of it."""
+    found = [
+        f"{kind} {_short(name)} (imports {_module(name)})"
+        for kind, name in (("layer", layer), ("agent", agent))
+        if ":" in name
+    ]
+    bare = task
+    for prefix in SIMULATED:
+        bare = bare.removeprefix(prefix)
+    if ":" in bare and not task.startswith("robot:"):
+        found.append(f"task {_short(task)} (Gymnasium imports {_module(bare)})")
+    return found
+
+
+def require_trust(named: Iterable[str], source: Path | str, trust: bool) -> None:
+    """Refuse to go on if the file or folder ``source`` names code, unless the user trusts it.
+
+    Raises:
+        UntrustedCodeError: it does, and ``trust`` is False.
+    """
+    named = list(dict.fromkeys(named))
+    if not named:
+        return
+    if not trust:
+        raise UntrustedCodeError(
+            f"{source} names code that would run on this machine: {', '.join(named[:5])}"
+            f"{f' and {len(named) - 5} more' if len(named) > 5 else ''}; pass --trust (in Python: trust=True) if you "
+            "trust whoever made it (docs/trust.md)"
+        )
+    allow_modules_here()
+
+
+def allow_modules_here() -> None:
+    """Let modules be imported from the folder the user stands in; last, so as to hide nothing that is installed.
+
+    Only for code that the user has named or trusts: that folder may be somebody else's.
+    """
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+
+
+def _module(path: str) -> str:
+    return _short(path.partition(":")[0])[1:-1]
+
+
+def _short(text: str) -> str:
+    """Quoted, with nothing a terminal would act on, and not a page of it."""
+    return repr(text if len(text) <= 80 else f"{text[:77]}...")
