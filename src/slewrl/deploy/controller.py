@@ -35,6 +35,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from slewrl.copying import Uncopied
 from slewrl.deploy.bundle import Bundle, BundleError, read
 from slewrl.deploy.limiter import RateLimiter, Vector, fill
 
@@ -45,7 +46,7 @@ LARGEST = float(np.finfo(np.float32).max)
 """An observation as large as this is as good as infinite."""
 
 
-class Controller:
+class Controller(Uncopied):
     """Runs the policy of a bundle, one step at a time.
 
     Args:
@@ -54,6 +55,8 @@ class Controller:
         longest: how many nominal steps' worth a late step may move.
         ramp: whether to go to the bundle's default pose first when started elsewhere.
     """
+
+    instead = "make another one, Controller(bundle), and let it resume(state) with what this one's state() gives"
 
     def __init__(
         self, bundle: str | Path | Bundle, *, patience: int = 5, longest: float = 1.0, ramp: bool = True

@@ -21,6 +21,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from slewrl.copying import Copied
+
 Vector = NDArray[np.float64]
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
@@ -49,7 +51,7 @@ class HasLimits(Protocol):
         """Of the joints."""
 
 
-class RateLimiter:
+class RateLimiter(Copied):
     """Moves every command into F_t.
 
     Args:
@@ -80,10 +82,14 @@ class RateLimiter:
         self._prev: Vector | None = None
         self._inside = False
         """Whether prev is in the range: then it stays there."""
+        self._join()
+
+    def _join(self) -> None:
+        """Buffers, and views of their rows: a step allocates nothing but its result."""
+        d = len(self.names)
         # Row 0 is up, row 1 is down. Full arrays, for numpy takes thrice as long to repeat a column.
         self._signs = np.repeat([[1.0], [-1.0]], d, axis=1)
         self._inward = -np.inf * self._signs
-        # Buffers: a step allocates nothing but its result.
         self._rates, self._signed, self._edges, self._part, self._error, self._from = (
             np.empty((2, d)) for _ in range(6)
         )

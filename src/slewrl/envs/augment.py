@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from slewrl.envs.state import CopiedEpisode
 from slewrl.limits import RateLimits
 from slewrl.metrics import RateUse, rate_use
 
@@ -16,7 +17,7 @@ PREVIOUS = "previous_action"
 """Where the previous action is in a Dict observation."""
 
 
-class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Appends the previous executed action to the observation and keeps the chain of actions for the audit.
 
     The last d entries of the observation are the very array last handed to ``env.step`` (after a reset: the reset
@@ -66,7 +67,7 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         return augmented(observation, self.chain[-1])
 
 
-class AugmentVector(gym.vector.VectorWrapper):
+class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
     """The twin of ``Augment`` for vector environments, in every ``AutoresetMode``.
 
     An action that an environment does not execute (the one handed over with the reset of NEXT_STEP) is no part of any
