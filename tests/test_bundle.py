@@ -220,7 +220,7 @@ def external(model):
 
 
 def test_weights_in_another_file_are_refused(made, tmp_path, monkeypatch):
-    """ONNX Runtime would read them from wherever it is started; also where their key is spelt in six bytes."""
+    """ONNX Runtime would read them from wherever it is started; also where their key is spelt in two bytes."""
     import onnx
     import onnxruntime
 
@@ -229,7 +229,7 @@ def test_weights_in_another_file_are_refused(made, tmp_path, monkeypatch):
     external(model)
     plain = model.SerializeToString()
     refused(tmp_path, resealed(made, plain), "initializer keeps weights in another file")
-    usual, longer = b"\x0a\x08location", b"\x8a\x80\x80\x80\x80\x00\x08location"
+    usual, longer = b"\x0a\x08location", b"\x8a\x00\x08location"
 
     def grown(data, fields):
         """The same message with the other key, and the lengths of those around it to match."""
@@ -281,9 +281,9 @@ def subgraph():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: node(m, "Loop", body=subgraph()), "operator 'Loop', which no export writes"),
-        (lambda m: node(m, "If", then_branch=subgraph(), else_branch=subgraph()), "keeps a subgraph|operator 'If'"),
-        (lambda m: node(m, "Scan"), "operator 'Scan'"),
+        (lambda m: node(m, "Loop", body=subgraph()), "keeps a subgraph, which no export writes"),
+        (lambda m: node(m, "If", then_branch=subgraph(), else_branch=subgraph()), "keeps a subgraph"),
+        *((lambda m, kind=kind: node(m, kind), f"operator '{kind}', which no") for kind in ("Loop", "If", "Scan")),
         (lambda m: node(m, "Relu", body=subgraph()), "attribute keeps a subgraph"),
         (lambda m: node(m, "RandomNormalLike"), "operator 'RandomNormalLike'"),
         (lambda m: node(m, "Relu", domain="com.microsoft"), "operator 'com.microsoft.Relu'"),

@@ -7,7 +7,8 @@ The file is a line that begins with its format version and carries the SHA-256 o
     policy.onnx      (observation, previous_action) -> action: network and layer
 
 stored, not compressed (``unzip`` opens it). Reading checks every byte and runs no code: JSON and numbers only; of the
-graph it takes what ``export`` writes, and no more (``graph.py``). The digests find damage and mix-ups; they are no signature, so take bundles from people you trust.
+graph it takes what ``export`` writes, and no more (``graph.py``). The digests find damage and mix-ups; they are no
+signature, so take bundles from people you trust.
 """
 
 import hashlib
