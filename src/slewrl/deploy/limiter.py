@@ -70,8 +70,8 @@ class RateLimiter(Copied):
         self.up, self.down = _vector(limits.up, d, "up"), _vector(limits.down, d, "down")
         self._validate()
         self.dt = _period(getattr(limits, "dt", None) if dt is None else dt)
-        if not 1 <= longest < math.inf:
-            raise ValueError(f"longest is {longest}, expected a finite number of nominal steps >= 1")
+        if not 1 <= _number(longest) < math.inf:
+            raise ValueError(f"longest is {_said(longest)}, expected a finite number of nominal steps >= 1")
         self.longest = float(longest)
         self.budget = _allowance(budget, d)
         self.nans = 0
@@ -254,7 +254,8 @@ class RateLimiter(Copied):
         """The rates of a step that took ``dt`` seconds, rounded towards 0."""
         if self.dt is None:
             raise ValueError("step got dt, but the limits have none: RateLimiter(limits, dt=0.02)")
-        dt = float(dt)  # a float32 quotient would be too coarse
+        if type(dt) is not float:
+            dt = _seconds(dt)  # a float32 quotient would be too coarse
         steps = math.nextafter(dt / self.dt, 0.0) if dt > 0 else 0.0  # the quotient may have rounded up; NaN gives 0
         if dt >= self.dt:
             steps = max(steps, 1.0)
@@ -276,22 +277,26 @@ class RateLimiter(Copied):
 
         The others keep what they have. A rate never exceeds the limits this was made with. 0 holds a joint.
         """
+        if rates is not None and not isinstance(rates, Mapping):
+            raise ValueError(f"rates are {_said(rates)}, expected {{joint: largest change per step}}, or None")
         full = np.stack([self.up, self.down])
         changed = full if rates is None else self.rates
         for name, rate in (rates or {}).items():
             if name not in self.names:
                 raise KeyError(f"unknown joint {name!r}; known joints: {', '.join(self.names)}")
-            if not 0 <= rate < math.inf:
-                raise ValueError(f"rate of {name!r} is {rate}, expected a finite number >= 0 (0 holds the joint)")
+            if not 0 <= _number(rate) < math.inf:
+                raise ValueError(
+                    f"rate of {name!r} is {_said(rate)}, expected a finite number >= 0 (0 holds the joint)"
+                )
             i = self.names.index(name)
-            changed[:, i] = np.minimum(full[:, i], rate)
+            changed[:, i] = np.minimum(full[:, i], float(rate))
         self._full = changed
 
     def set_rates(self, rates: Sequence[Sequence[float]] | Vector) -> None:
         """As ``derate``, for all joints at once: largest rise and fall, (2, d), such as ``rates`` gave before."""
-        made = np.array(rates, dtype=np.float64)
-        if made.shape != self._full.shape or not (np.isfinite(made) & (made >= 0)).all():
-            raise ValueError(f"rates have shape {made.shape}, expected {self._full.shape} of finite numbers >= 0")
+        made, wanted = numbers(rates), self._full.shape
+        if made is None or made.shape != wanted or not (np.isfinite(made) & (made >= 0)).all():
+            raise ValueError(f"rates have shape {_shape(rates)}, expected numbers of shape {wanted}, finite and >= 0")
         self._full = np.minimum(made, np.stack([self.up, self.down]))
 
     def hold(self) -> None:
@@ -318,6 +323,15 @@ def fill(buffer: NDArray[Any], values: Sequence[float] | NDArray[Any], label: st
         raise ValueError(f"{label} has shape {_shape(values)}, expected numbers of shape {buffer.shape}") from None
 
 
+def numbers(values: Any) -> Vector | None:
+    """A copy, float64; None of what holds anything but real numbers, such as strings and booleans."""
+    try:
+        given = np.array(values)
+    except ValueError:  # of different lengths
+        return None
+    return given.astype(np.float64) if given.dtype.kind in "fiu" else None
+
+
 def _shape(values: Any) -> Any:
     try:
         return np.shape(values)
@@ -334,13 +348,32 @@ def _vector(values: Sequence[float] | NDArray[Any], d: int, label: str) -> Vecto
 
 
 def _period(dt: float | None) -> float | None:
-    if dt is not None and not 0 < dt < math.inf:
-        raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
+    if dt is not None and not 0 < _number(dt) < math.inf:
+        raise ValueError(f"dt is {_said(dt)}, expected a positive control period in seconds")
     return None if dt is None else float(dt)
 
 
 def _allowance(budget: float | None, d: int) -> float | None:
-    number = isinstance(budget, int | float | np.floating | np.integer) and not isinstance(budget, bool)
-    if budget is not None and not (number and 0 < budget <= d):
-        raise ValueError(f"budget is {budget!r}, expected a number in (0, {d}]: joints at full rate at once, or None")
+    if budget is not None and not 0 < _number(budget) <= d:
+        raise ValueError(
+            f"budget is {_said(budget)}, expected a number in (0, {d}]: joints at full rate at once, or None"
+        )
     return None if budget is None else float(budget)
+
+
+def _seconds(dt: Any) -> float:
+    """Of a step: any number, NaN too, which holds."""
+    if isinstance(dt, str | bytes | bool) or not hasattr(dt, "__float__"):
+        raise ValueError(f"dt is {_said(dt)}, expected seconds since the last step")
+    return float(dt)
+
+
+def _number(value: Any) -> float:
+    """Itself; NaN, which is in no range, of what is no number."""
+    number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
+    return value if number else math.nan
+
+
+def _said(value: Any) -> str:
+    """What was given, for a message."""
+    return repr(value)[:60]
