@@ -1,6 +1,8 @@
 """The controller on the robot: the policy's commands, and what it does when things go wrong."""
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -211,13 +213,42 @@ def test_a_start_does_not_lift_an_emergency_hold(controller):
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"bundle": "x"}, "of another bundle"), ({"more": 1}, "expected what state"), ({"rates": [[NAN]]}, "rates")],
-)
-def test_a_state_that_is_none_is_refused(controller, change, message):
+    [
+        ({"bundle": "x"}, "of another bundle"), ({"more": 1}, "expected what state"), ({"rates": [[NAN]]}, "rates"),
+        ({"rates": [[0.1, NAN], [0.1, 0.1]]}, "rates .* finite and >= 0"), ({"rates": [[-1, 0], [0, 0]]}, "rates"),
+        ({"rates": [["0.1"] * 2] * 2}, "rates"), ({"rates": None}, "rates"), ({"rates": [[0.1], [0.1, 0.1]]}, "rates"),
+        ({"prev": [NAN, 0.0]}, "pose of 'joint0' is nan"), ({"prev": [0.5]}, "pose has shape"),
+        ({"prev": ["0.5", "0.5"]}, r"state's prev is \['0.5', '0.5'\], expected numbers"),
+        ({"prev": None}, "state's prev is None"), ({"prev": [[0.5], [0.5, 1]]}, "state's prev is"),
+        ({"prev": [True, False]}, "state's prev is"),
+        ({"fault": 5}, "state's fault is 5, expected a reason in words, or None"), ({"fault": False}, "fault is False"),
+        ({"bad_in_a_row": -1e9}, "state's bad_in_a_row is -1000000000.0, expected a whole number >= 0"),
+        ({"bad_in_a_row": -1}, "bad_in_a_row is -1"), ({"bad_in_a_row": "2"}, "bad_in_a_row is '2'"),
+        ({"bad_in_a_row": NAN}, "bad_in_a_row is nan"), ({"bad_in_a_row": True}, "bad_in_a_row is True"),
+        ({"holding": "no"}, "state's holding is 'no', expected True or False"), ({"holding": 0}, "holding is 0"),
+        ({"ramping": None}, "state's ramping is None, expected True or False"),
+    ],
+)  # fmt: skip
+def test_a_state_that_is_none_is_refused_and_changes_nothing(controller, change, message):
+    for seen in observations(controller, 3):
+        controller.step(seen)
+    controller.fault = "an old one"
+    controller.hold()
+    before = controller.state()
+    other = {**before, "prev": [0.5, -0.5], "rates": [[0.01] * 2] * 2, "fault": None, "holding": False}
     with pytest.raises(ValueError, match=message):
-        controller.resume({**controller.state(), **change})
+        controller.resume({**other, **change})
+    assert controller.state() == before
     with pytest.raises(ValueError, match="expected what state"):
         controller.resume("{}")
+    controller.resume(other)
+    assert controller.state() == other
+
+
+def test_a_controller_says_that_it_cannot_be_copied(controller):
+    for way in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=r"Controller cannot be copied: make another .* resume\(state\)"):
+            way(controller)
 
 
 def test_a_ramp_ends_though_a_joint_may_not_move(made):
@@ -298,6 +329,11 @@ def _replayed(controller, seen):
         (lambda c: c.start([NAN, 0.0]), "pose of 'joint0' is nan"),
         (lambda c: Controller(c.bundle, patience=0), "patience is 0"),
         (lambda c: Controller(c.bundle, patience=2.5), "patience is 2.5"),
+        (lambda c: Controller(c.bundle, patience=True), "patience is True, expected a whole number of at least 1"),
+        (lambda c: Controller(c.bundle, ramp="no"), "ramp is 'no', expected True or False"),
+        (lambda c: Controller(c.bundle, longest="2"), "longest is '2', expected a finite number of nominal steps"),
+        (lambda c: c.derate({c.names[0]: "0.05"}), "rate of 'joint0' is '0.05', expected a finite number >= 0"),
+        (lambda c: c.step(np.zeros(c.bundle.observation_size), "x"), "dt is 'x', expected seconds"),
         (lambda c: Controller(c.bundle).step(np.zeros(c.bundle.observation_size)), "start"),
         (lambda c: Controller(replace(c.bundle, observation=(("x", 3),))), "the policy has"),
     ],

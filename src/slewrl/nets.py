@@ -7,7 +7,6 @@ few, because what does not fit the second-level cache is paid for at every step.
 of ones, and a layer's bias is the last row of its weights: so adding a bias, and its gradient, are part of a product.
 """
 
-import copy
 import math
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -16,11 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from slewrl.copying import Copied
+
 SWEEP = 100
 """Steps of Adam between two sweeps of its moments."""
 
 
-class Ensemble:
+class Ensemble(Copied):
     """E MLPs with ReLU (or tanh) between layers, all evaluated on the same input.
 
     Args:
@@ -36,13 +37,17 @@ class Ensemble:
         self.members, self.sizes, self.activation = members, tuple(sizes), activation
         count = members * sum((i + 1) * o for i, o in pairwise(sizes))
         self.flat, self.grad = torch.empty(count), torch.zeros(count)
-        self.weights, self.biases = self.views(self.flat)
-        self._nets = self._layers(self.flat, self.grad)
-        self._passes: dict[int, _Pass] = {}
+        self._join()
         for weight, bias in zip(self.weights, self.biases, strict=True):
             bound = 1 / math.sqrt(weight.shape[1])
             weight.uniform_(-bound, bound, generator=generator)
             bias.uniform_(-bound, bound, generator=generator)
+
+    def _join(self) -> None:
+        self._passes: dict[int, _Pass] = {}
+        if hasattr(self, "flat"):  # which one member of an ensemble has not
+            self.weights, self.biases = self.views(self.flat)
+            self._nets = self._layers(self.flat, self.grad)
 
     def make_orthogonal(self, gains: tuple[float, ...], generator: torch.Generator) -> None:
         """Draw the weights anew: orthogonal, times a gain for each layer; biases are 0."""
@@ -54,12 +59,11 @@ class Ensemble:
     def move(self, flat: Tensor, grad: Tensor) -> None:
         """Keep parameters and gradient in these vectors from now on: parts of one vector share an optimiser step."""
         self.flat, self.grad = flat.copy_(self.flat), grad
-        self.weights, self.biases = self.views(flat)
-        self._nets = self._layers(flat, grad)
+        self._join()
 
     def target(self) -> "Ensemble":
         """A target network: equal now, to be moved by ``flat.lerp_``; it only runs forward, in the same buffers."""
-        twin = copy.copy(self)
+        twin = self._shared()
         twin.flat = self.flat.clone()
         twin.weights, twin.biases = self.views(twin.flat)
         twin._nets = self._layers(twin.flat, self.grad)
@@ -67,10 +71,16 @@ class Ensemble:
 
     def member(self, j: int) -> "Ensemble":
         """Member j as an ensemble of one, on the same parameters, with buffers of its own; it only runs forward."""
-        one = copy.copy(self)
+        one = self._shared()
         one.members, one._passes, one._nets = 1, {}, self._nets[j : j + 1]
         del one.flat, one.grad, one.weights, one.biases  # those of all members
         return one
+
+    def _shared(self) -> "Ensemble":
+        """Another one with the very same attributes."""
+        twin = Ensemble.__new__(Ensemble)
+        vars(twin).update(vars(self))
+        return twin
 
     def views(self, flat: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """Weights (E, in, out) and biases (E, out), by layer, as views into a flat vector."""
@@ -236,7 +246,7 @@ def _to_inputs(net: list[_Layer], hidden: list[_Units], grads: list[Tensor], inp
     return torch.mm(grad, net[0].transposed[:, -inputs:])
 
 
-class Adam:
+class Adam(Copied):
     """Adam on one flat parameter, after clipping the gradient's norm.
 
     Args:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.checksums import RingSums, blocks
+from slewrl.copying import Copied
 from slewrl.files import open_own
 
 ROWS = "rows.bin"
@@ -26,7 +27,7 @@ TERMINATED, LAST = 1.0, 2.0
 """Marks of a row: the step ended in a terminal state; the row is only the last observation of an episode."""
 
 
-class Batch:
+class Batch(Copied):
     """B transitions as rows of one table, all float32: ``[observation | action | reward | terminated]``.
 
     The first B rows are the transitions, the next B the rows that follow them, whose observation is the next one and
@@ -40,7 +41,13 @@ class Batch:
     """
 
     def __init__(self, table: Tensor, observation_size: int, action_size: int) -> None:
-        n, d, size = observation_size, action_size, len(table) // 2
+        self._table, self._sizes = table, (observation_size, action_size)
+        self.follow: Tensor | None = None
+        """(B,): what the value of the next observation counts for, where several steps were summed; else None."""
+        self._join()
+
+    def _join(self) -> None:
+        table, (n, d), size = self._table, self._sizes, len(self._table) // 2
         self.size = size
         """B."""
         self.observations = table[:, :n]
@@ -52,11 +59,9 @@ class Batch:
         """(B, n + d) each: observation and action."""
         self.reward, self.terminated = table[:size, n + d], table[:size, n + d + 1]
         """(B,) each; terminated is 1 where no value follows."""
-        self.follow: Tensor | None = None
-        """(B,): what the value of the next observation counts for, where several steps were summed; else None."""
 
 
-class Replay:
+class Replay(Copied):
     """See the module.
 
     Args:
@@ -86,11 +91,19 @@ class Replay:
         """Numbers of a row."""
         self.path = None if folder is None else folder / ROWS
         self._stored = _array(self.path, (environments * self.rows, self.row_width))
-        self._table = np.asarray(self._stored)  # without the memmap class, whose every index costs microseconds
         self.written = np.zeros(environments, dtype=np.int64)
         """Rows ever written, by environment; row k lies at k modulo the ring."""
-        self._sums = [RingSums(self._table[k * self.rows :][: self.rows]) for k in range(environments)]
+        self._join()
+
+    def _join(self) -> None:
+        self._table = np.asarray(self._stored)  # without the memmap class, whose every index costs microseconds
+        self._sums = [RingSums(self._table[k * self.rows :][: self.rows]) for k in range(len(self.written))]
         self._batches: dict[int, tuple[NDArray[np.float32], Batch]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.path is not None:
+            raise TypeError(f"a Replay on the disk cannot be copied, as both would write to {self.path}: copy the run")
+        return vars(self)
 
     @property
     def nbytes(self) -> int:

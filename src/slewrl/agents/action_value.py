@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slewrl.copying import Copied
 from slewrl.nets import Adam, Ensemble
 from slewrl.replay import Batch
 
@@ -31,7 +32,7 @@ TARGET_RATE = 0.005
 """tau of the target critics; as SAC's."""
 
 
-class ActionValue:
+class ActionValue(Copied):
     """See the module.
 
     Args:

@@ -24,6 +24,7 @@ from slewrl.agents.c51 import project
 from slewrl.agents.config import check_config
 from slewrl.agents.normalize import Normalizer
 from slewrl.augmented import previous_action
+from slewrl.copying import Copied
 from slewrl.layers.base import Action, ActionLayer, Decision
 from slewrl.limits import RateLimits
 from slewrl.replay import Batch
@@ -172,7 +173,7 @@ class Critics(nn.Module):
 # ---------------------------------------------------------------------- the agent
 
 
-class FastSAC:
+class FastSAC(Copied):
     """See the module.
 
     Args:
@@ -214,12 +215,19 @@ class FastSAC:
         self.critic_step = self._adam(self.critics.parameters(), config.weight_decay)
         self.alpha_step = self._adam([self.log_alpha], 0.01)
         limits.rounded(torch.float32, self.atoms.device)  # once here, since a compiled function could not
-        wrap: Callable[[Any], Any] = torch.compile if config.compile else lambda function: function
-        self._critic_target, self._critic_loss = wrap(self.critic_target), wrap(self.critic_loss)
-        self._actor_loss = wrap(self.actor_loss)
+        self._join()
         self.updates = 0
         self.utility = torch.zeros((), device=self.device)
         """Mean Q of the last batch the actor was updated on."""
+
+    def _join(self) -> None:
+        wrap: Callable[[Any], Any] = torch.compile if self.config.compile else lambda function: function
+        self._critic_target, self._critic_loss = wrap(self.critic_target), wrap(self.critic_loss)
+        self._actor_loss = wrap(self.actor_loss)
+
+    def __getstate__(self) -> dict[str, Any]:
+        compiled = ("_critic_target", "_critic_loss", "_actor_loss")  # of this agent's networks, not of a copy's
+        return {name: value for name, value in vars(self).items() if name not in compiled}
 
     # ------------------------------------------------------------------ acting
 

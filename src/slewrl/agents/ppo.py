@@ -27,6 +27,7 @@ from slewrl.agents.config import check_config
 from slewrl.agents.normalize import Normalizer
 from slewrl.agents.rollout import Floats, Rollout, gae
 from slewrl.augmented import previous_action
+from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
 from slewrl.nets import Adam, Ensemble
@@ -135,7 +136,7 @@ def check_latent(layer: ActionLayer) -> None:
 # ---------------------------------------------------------------------- the agent
 
 
-class PPO:
+class PPO(Copied):
     """See the module.
 
     Args:
@@ -167,7 +168,9 @@ class PPO:
         self.critics = [Ensemble(1, (n, *hidden, 1), self.generator, "tanh") for _ in range(values)]
         for critic in self.critics:
             critic.make_orthogonal((*gains, 1.0), self.generator)
-        self.flat, self.grad, self.log_std, self.log_std_grad = self._join()
+        parameters = sum(len(net.flat) for net in (self.actor, *self.critics)) + d
+        self.flat, self.grad = torch.zeros(parameters), torch.zeros(parameters)
+        self._join()
         self.optimiser = Adam(self.flat, self.grad, config.learning_rate, config.max_grad_norm, 1e-5)
         self.normalizer = Normalizer(n, d)
         self.rollout: Rollout | None = None
@@ -175,7 +178,6 @@ class PPO:
         self.action_value = self._action_value(n)
         if self.action_value:
             self.columns = (*self.columns[1:], "q_loss")  # its critics' loss in the place of V's
-        self._batches: dict[int, _Minibatch] = {}
 
     @property
     def replays(self) -> bool:
@@ -367,15 +369,15 @@ class PPO:
 
     # ------------------------------------------------------------------ parts
 
-    def _join(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """All parameters in one vector, their gradient in another, and the log std in both."""
+    def _join(self) -> None:
+        """Keep all parameters in one vector, their gradient in another, and the log std in both."""
         nets = [self.actor, *self.critics]
         sizes = [*(len(net.flat) for net in nets), self.joints]
-        flat, grad = torch.zeros(sum(sizes)), torch.zeros(sum(sizes))
-        parts = list(zip(flat.split(sizes), grad.split(sizes), strict=True))  # type: ignore[no-untyped-call]
-        for net, (its_flat, its_grad) in zip(nets, parts, strict=False):
-            net.move(its_flat, its_grad)
-        return flat, grad, *parts[-1]
+        parts = list(zip(self.flat.split(sizes), self.grad.split(sizes), strict=True))  # type: ignore[no-untyped-call]
+        for net, (flat, grad) in zip(nets, parts, strict=False):
+            net.move(flat, grad)
+        self.log_std, self.log_std_grad = parts[-1]
+        self._batches: dict[int, _Minibatch] = {}
 
     @property
     def _collected(self) -> Rollout:

@@ -6,11 +6,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from slewrl.copying import Copied
+
 Floats = NDArray[np.float32]
 PARTS = ("observation", "following", "latent", "reward", "terminated", "ended")
 
 
-class Rollout:
+class Rollout(Copied):
     """T steps of N environments, written a step at a time.
 
     A step is written in two halves: what was seen and drawn before it, and what came of it. ``following`` is what was

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from slewrl.agents.config import check_config
 from slewrl.augmented import previous_action
+from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision, Draw
 from slewrl.limits import RateLimits
 from slewrl.nets import Adam, Ensemble
@@ -51,7 +52,7 @@ class SACConfig:
         check_config(self)
 
 
-class SAC:
+class SAC(Copied):
     """See the module.
 
     Args:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from slewrl.agents.config import check_config
 from slewrl.augmented import previous_action
+from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
 from slewrl.nets import Adam, Ensemble
@@ -56,7 +57,7 @@ class TD3Config:
             raise ValueError(f"policy_delay is {self.policy_delay!r}, expected a whole number of at least 1")
 
 
-class TD3:
+class TD3(Copied):
     """See the module; the arguments are those of SAC."""
 
     Config = TD3Config
@@ -69,7 +70,7 @@ class TD3:
         n, d = observation_size, self.joints
         self.actor = Ensemble(1, (n, *config.hidden, d), self.generator)
         self.critics = Ensemble(2, (n + d, *config.hidden, 1), self.generator)
-        self.first_critic = self.critics.member(0)
+        self._join()
         self.target_actor, self.target_critics = self.actor.target(), self.critics.target()
         rate, clip = config.learning_rate, config.max_grad_norm
         self.actor_step = Adam(self.actor.flat, self.actor.grad, rate, clip)
@@ -77,6 +78,9 @@ class TD3:
         self.updates = 0
         self.utility = torch.zeros(1)
         """Q_1 of the last batch the actor was updated on, (B,)."""
+
+    def _join(self) -> None:
+        self.first_critic = self.critics.member(0)
 
     # ------------------------------------------------------------------ acting
 

@@ -6,8 +6,9 @@ The file is a line that begins with its format version and carries the SHA-256 o
                      scales, observation layout, provenance, and the SHA-256 of every other part
     policy.onnx      (observation, previous_action) -> action: network and layer
 
-stored, not compressed (``unzip`` opens it). Reading checks every byte and runs no code: JSON and numbers only. The
-digests find damage and mix-ups; they are no signature, so take bundles from people you trust.
+stored, not compressed (``unzip`` opens it). Reading checks every byte and runs no code: JSON and numbers only; of the
+graph it takes what ``export`` writes, and no more (``graph.py``). The digests find damage and mix-ups; they are no
+signature, so take bundles from people you trust.
 """
 
 import hashlib
@@ -26,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.boxmath import exact, round_down
+from slewrl.deploy.graph import read_graph
 from slewrl.errors import UserFacingError
 from slewrl.reading import read_groups, read_limits
 
@@ -34,8 +36,6 @@ MAGIC = b"slewrl-bundle "
 MANIFEST, POLICY = "manifest.json", "policy.onnx"
 HEADER = len(MAGIC) + 4 + 64 + 1
 """Bytes of the first line: magic, version as "%3d ", digest, newline."""
-EXTERNAL = b"\x0a\x08location"
-"""How ONNX spells that a tensor is in another file."""
 LARGEST = 1 << 30
 """Bytes; a policy is a few megabytes."""
 
@@ -179,7 +179,7 @@ def _parts(body: bytes) -> dict[str, bytes]:
 
 def _understood(parts: dict[str, bytes]) -> Bundle:
     try:
-        manifest = json.loads(parts[MANIFEST])
+        manifest = json.loads(parts[MANIFEST], object_pairs_hook=_once)
         listed = manifest["parts"]
         if listed != {POLICY: _digest(parts[POLICY])}:
             raise BundleError(f"{POLICY} is not the one its manifest was written for")
@@ -191,11 +191,21 @@ def _understood(parts: dict[str, bytes]) -> Bundle:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise BundleError(f"{MANIFEST} is not understood: {type(error).__name__} {error}") from error
-    if EXTERNAL in parts[POLICY]:
-        raise BundleError(f"{POLICY} keeps weights in another file, which no digest here covers")
+    try:
+        read_graph(parts[POLICY])
+    except ValueError as error:
+        raise BundleError(f"{POLICY} is refused: {error}") from error
     if pose.shape != limits.up.shape or not np.isfinite(pose).all():
         raise BundleError(f"default_pose has {len(pose)} entries, expected {len(limits.names)} finite numbers")
     return Bundle(limits, pose, observation, manifest, parts[POLICY], budget)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, with every key once: readers differ in which of two they take."""
+    keys = [key for key, _ in pairs]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise ValueError(f"the key {twice[0][:60]!r} is there twice")
+    return dict(pairs)
 
 
 def _limits(manifest: dict[str, Any]) -> JointLimits:

@@ -25,9 +25,10 @@ a restart                                      ``resume(state)``, with what ``st
 =============================================  =========================================================================
 """
 
+import copy
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +36,32 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from slewrl.copying import Uncopied
 from slewrl.deploy.bundle import Bundle, BundleError, read
-from slewrl.deploy.limiter import RateLimiter, Vector, fill
+from slewrl.deploy.limiter import RateLimiter, Vector, fill, numbers
 
 OUTPUTS = ["action"]
 STATE = ("bundle", "prev", "rates", "ramping", "holding", "fault", "bad_in_a_row")
 """What the next command depends on."""
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "prev": (lambda prev: numbers(prev) is not None, "numbers"),
+    "ramping": (lambda ramping: isinstance(ramping, bool), "True or False"),
+    "holding": (lambda holding: isinstance(holding, bool), "True or False"),
+    "fault": (lambda fault: fault is None or isinstance(fault, str), "a reason in words, or None"),
+    "bad_in_a_row": (lambda count: _whole(count) and count >= 0, "a whole number >= 0"),
+}
+"""What a state's entries have to be; the limiter checks the rest."""
 LARGEST = float(np.finfo(np.float32).max)
 """An observation as large as this is as good as infinite."""
 
 
-class Controller:
+class Controller(Uncopied):
     """Runs the policy of a bundle, one step at a time.
 
     Args:
@@ -55,12 +71,16 @@ class Controller:
         ramp: whether to go to the bundle's default pose first when started elsewhere.
     """
 
+    instead = "make another one, Controller(bundle), and let it resume(state) with what this one's state() gives"
+
     def __init__(
         self, bundle: str | Path | Bundle, *, patience: int = 5, longest: float = 1.0, ramp: bool = True
     ) -> None:
         self.bundle = bundle if isinstance(bundle, Bundle) else read(bundle)
-        if not isinstance(patience, int) or patience < 1:
-            raise ValueError(f"patience is {patience}, expected a whole number of at least 1")
+        if not _whole(patience) or patience < 1:
+            raise ValueError(f"patience is {patience!r}, expected a whole number of at least 1")
+        if not isinstance(ramp, bool):
+            raise ValueError(f"ramp is {ramp!r}, expected True or False")
         self.patience, self.ramp = patience, ramp
         self.limiter = RateLimiter(self.bundle.limits, longest=longest, budget=self.bundle.budget)
         self.steps, self.bad_observations, self.bad_outputs = 0, 0, 0
@@ -182,10 +202,15 @@ class Controller:
             raise ValueError(f"the state is {str(state)[:60]!r}, expected what state() gave, with {', '.join(STATE)}")
         if state["bundle"] != self._identity:
             raise ValueError("the state is of another bundle: start(prev) with this one, which may have other limits")
-        self.start(state["prev"], ramp=False)
-        self.limiter.set_rates(state["rates"])
-        self.limiter.holding, self.ramping = state["holding"] is not False, state["ramping"] is not False
-        self.fault, self._bad_in_a_row = state["fault"], int(state["bad_in_a_row"])
+        for key, (fits, expected) in EXPECTED.items():
+            if not fits(state[key]):
+                raise ValueError(f"the state's {key} is {repr(state[key])[:60]}, expected {expected}")
+        trial = copy.copy(self.limiter)  # which refuses what is wrong before anything here has changed
+        for limiter in (trial, self.limiter):
+            limiter.start(state["prev"])
+            limiter.set_rates(state["rates"])
+        self.limiter.holding, self.ramping = state["holding"], state["ramping"]
+        self.fault, self._bad_in_a_row = state["fault"], state["bad_in_a_row"]
 
     # ------------------------------------------------------------------ now and then
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.boxmath import LARGEST, as_power
+from slewrl.copying import Copied
 
 Vector = NDArray[np.float64]
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
@@ -53,7 +54,7 @@ class HasLimits(Protocol):
         """Of the joints."""
 
 
-class RateLimiter:
+class RateLimiter(Copied):
     """Moves every command into F_t.
 
     Args:
@@ -71,8 +72,8 @@ class RateLimiter:
         self.low, self.high = _vector(limits.low, d, "low"), _vector(limits.high, d, "high")
         self.up, self.down = _vector(limits.up, d, "up"), _vector(limits.down, d, "down")
         self.dt = _period(getattr(limits, "dt", None) if dt is None else dt)
-        if not 1 <= longest < math.inf:
-            raise ValueError(f"longest is {longest}, expected a finite number of nominal steps >= 1")
+        if not 1 <= _number(longest) < math.inf:
+            raise ValueError(f"longest is {_said(longest)}, expected a finite number of nominal steps >= 1")
         self.longest = float(longest)
         self._validate()
         self.budget = _allowance(budget, d)
@@ -84,10 +85,14 @@ class RateLimiter:
         self._prev: Vector | None = None
         self._inside = False
         """Whether prev is in the range: then it stays there."""
+        self._join()
+
+    def _join(self) -> None:
+        """Buffers, and views of their rows: a step allocates nothing but its result."""
+        d = len(self.names)
         # Row 0 is up, row 1 is down. Full arrays, for numpy takes thrice as long to repeat a column.
         self._signs = np.repeat([[1.0], [-1.0]], d, axis=1)
         self._inward = -np.inf * self._signs
-        # Buffers: a step allocates nothing but its result.
         self._rates, self._signed, self._edges, self._part, self._error, self._from = (
             np.empty((2, d)) for _ in range(6)
         )
@@ -260,7 +265,8 @@ class RateLimiter:
         """The rates of a step that took ``dt`` seconds, rounded towards 0."""
         if self.dt is None:
             raise ValueError("step got dt, but the limits have none: RateLimiter(limits, dt=0.02)")
-        dt = float(dt)  # a float32 quotient would be too coarse
+        if type(dt) is not float:
+            dt = _seconds(dt)  # a float32 quotient would be too coarse
         steps = math.nextafter(dt / self.dt, 0.0) if dt > 0 else 0.0  # the quotient may have rounded up; NaN gives 0
         if dt >= self.dt:
             steps = max(steps, 1.0)
@@ -282,24 +288,26 @@ class RateLimiter:
 
         The others keep what they have. A rate never exceeds the limits this was made with. 0 holds a joint.
         """
+        if rates is not None and not isinstance(rates, Mapping):
+            raise ValueError(f"rates are {_said(rates)}, expected {{joint: largest change per step}}, or None")
         full = np.stack([self.up, self.down])
         changed = full if rates is None else self.rates
         for name, rate in (rates or {}).items():
             if name not in self.names:
                 raise KeyError(f"unknown joint {name!r}; known joints: {', '.join(self.names)}")
-            if not 0 <= rate <= LARGEST:
-                raise ValueError(f"rate of {name!r} is {rate}, expected a number >= 0, {MOST} (0 holds the joint)")
+            if not 0 <= _number(rate) <= LARGEST:
+                raise ValueError(
+                    f"rate of {name!r} is {_said(rate)}, expected a finite number >= 0, {MOST} (0 holds the joint)"
+                )
             i = self.names.index(name)
-            changed[:, i] = np.minimum(full[:, i], rate)
+            changed[:, i] = np.minimum(full[:, i], float(rate))
         self._full = changed
 
     def set_rates(self, rates: Sequence[Sequence[float]] | Vector) -> None:
         """As ``derate``, for all joints at once: largest rise and fall, (2, d), such as ``rates`` gave before."""
-        made = np.array(rates, dtype=np.float64)
-        if made.shape != self._full.shape:
-            raise ValueError(
-                f"rates have shape {made.shape}, expected {self._full.shape}: rises and falls of all joints"
-            )
+        made, wanted = numbers(rates), self._full.shape
+        if made is None or made.shape != wanted:
+            raise ValueError(f"rates have shape {_shape(rates)}, expected numbers of shape {wanted}, finite and >= 0")
         usable = (made >= 0) & (made <= LARGEST)
         if not usable.all():
             where = tuple(np.argwhere(~usable)[0])
@@ -330,6 +338,15 @@ def fill(buffer: NDArray[Any], values: Sequence[float] | NDArray[Any], label: st
         raise ValueError(f"{label} has shape {_shape(values)}, expected numbers of shape {buffer.shape}") from None
 
 
+def numbers(values: Any) -> Vector | None:
+    """A copy, float64; None of what holds anything but real numbers, such as strings and booleans."""
+    try:
+        given = np.array(values)
+    except ValueError:  # of different lengths
+        return None
+    return given.astype(np.float64) if given.dtype.kind in "fiu" else None
+
+
 def _shape(values: Any) -> Any:
     try:
         return np.shape(values)
@@ -346,13 +363,32 @@ def _vector(values: Sequence[float] | NDArray[Any], d: int, label: str) -> Vecto
 
 
 def _period(dt: float | None) -> float | None:
-    if dt is not None and not 0 < dt < math.inf:
-        raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
+    if dt is not None and not 0 < _number(dt) < math.inf:
+        raise ValueError(f"dt is {_said(dt)}, expected a positive control period in seconds")
     return None if dt is None else float(dt)
 
 
 def _allowance(budget: float | None, d: int) -> float | None:
-    number = isinstance(budget, int | float | np.floating | np.integer) and not isinstance(budget, bool)
-    if budget is not None and not (number and 0 < budget <= d):
-        raise ValueError(f"budget is {budget!r}, expected a number in (0, {d}]: joints at full rate at once, or None")
+    if budget is not None and not 0 < _number(budget) <= d:
+        raise ValueError(
+            f"budget is {_said(budget)}, expected a number in (0, {d}]: joints at full rate at once, or None"
+        )
     return None if budget is None else float(budget)
+
+
+def _seconds(dt: Any) -> float:
+    """Of a step: any number, NaN too, which holds."""
+    if isinstance(dt, str | bytes | bool) or not hasattr(dt, "__float__"):
+        raise ValueError(f"dt is {_said(dt)}, expected seconds since the last step")
+    return float(dt)
+
+
+def _number(value: Any) -> float:
+    """Itself; NaN, which is in no range, of what is no number."""
+    number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
+    return value if number else math.nan
+
+
+def _said(value: Any) -> str:
+    """What was given, for a message."""
+    return repr(value)[:60]

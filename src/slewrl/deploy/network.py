@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.deploy.bundle import Bundle
+from slewrl.deploy.graph import Node, read_graph
 from slewrl.errors import UserFacingError
 
 Floats = NDArray[np.float32]
@@ -60,18 +61,13 @@ def read_network(bundle: Bundle) -> list[Step]:
     Raises:
         UserFacingError: the graph holds something else; the message says what.
     """
-    try:
-        import onnx
-    except ImportError as error:
-        raise UserFacingError(f'a look at the policy needs ONNX ({error}): pip install "slewrl[onnx]"') from None
-    graph = onnx.load_model_from_string(bundle.onnx).graph
-    stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    users: dict[str, list[Any]] = {}
-    for node in graph.node:
+    nodes, stored = read_graph(bundle.onnx)
+    users: dict[str, list[Node]] = {}
+    for node in nodes:
         for name in node.input:
             users.setdefault(name, []).append(node)
-    joined = [node.output[0] for node in graph.node if node.op_type == "Concat" and list(node.input) == JOINED]
-    products = sum(node.op_type in ("Gemm", "MatMul") for node in graph.node)
+    joined = [node.output[0] for node in nodes if node.op_type == "Concat" and list(node.input) == JOINED]
+    products = sum(node.op_type in ("Gemm", "MatMul") for node in nodes)
     if len(joined) != 1 or not products:
         raise UserFacingError(f"the policy has {products} products of {' and '.join(JOINED)}, expected a network")
     steps: list[Step] = []
@@ -83,7 +79,7 @@ def read_network(bundle: Bundle) -> list[Step]:
     return steps
 
 
-def _step(value: str, users: dict[str, list[Any]], stored: Stored) -> tuple[Step, str]:
+def _step(value: str, users: dict[str, list[Node]], stored: Stored) -> tuple[Step, str]:
     """What is done with a value, and what comes of it."""
     nodes = {node.op_type: node for node in users.get(value, [])}
     kinds = sorted(node.op_type for node in users.get(value, []))
@@ -109,7 +105,7 @@ def _step(value: str, users: dict[str, list[Any]], stored: Stored) -> tuple[Step
     )
 
 
-def _dense(node: Any, stored: Stored) -> Dense:
+def _dense(node: Node, stored: Stored) -> Dense:
     weight, *bias = _arrays(node, stored, 2)
     plain = all(_number(node, key, 1.0) == 1 for key in ("alpha", "beta")) and not _number(node, "transA", 0)
     if not plain:
@@ -118,7 +114,7 @@ def _dense(node: Any, stored: Stored) -> Dense:
     return Dense(weight, *(bias or [np.zeros(len(weight), np.float32)]))  # a bias of 0 is left out of the file
 
 
-def _layer_norm(node: Any, stored: Stored) -> LayerNorm:
+def _layer_norm(node: Node, stored: Stored) -> LayerNorm:
     axis, (weight, *bias) = _number(node, "axis", -1), _arrays(node, stored, 2)
     if axis not in (-1, 1):
         raise UserFacingError(f"the policy has a LayerNormalization over axis {axis:g}, expected the entries' own, 1")
@@ -126,7 +122,7 @@ def _layer_norm(node: Any, stored: Stored) -> LayerNorm:
     return LayerNorm(weight, offset, _number(node, "epsilon", 1e-5))
 
 
-def _arrays(node: Any, stored: Stored, most: int) -> list[Floats]:
+def _arrays(node: Node, stored: Stored, most: int) -> list[Floats]:
     """What a node has besides its first input: one to ``most`` arrays of the file."""
     names = list(node.input)[1:]
     if not 1 <= len(names) <= most or not set(names) <= set(stored):
@@ -136,10 +132,9 @@ def _arrays(node: Any, stored: Stored, most: int) -> list[Floats]:
     return [stored[name].astype(np.float32) for name in names]
 
 
-def _number(node: Any, key: str, default: float) -> float:
+def _number(node: Node, key: str, default: float) -> float:
     """An attribute."""
-    found = [entry for entry in node.attribute if entry.name == key]
-    return float(found[0].f or found[0].i) if found else default
+    return float(node.attributes.get(key, default))
 
 
 def _check(steps: list[Step], inputs: int, outputs: int) -> None:

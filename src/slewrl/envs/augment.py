@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from slewrl.envs.checked import returned
 from slewrl.envs.reset import RESET, Given, ResetAction, Unsaid, without_ours
+from slewrl.envs.state import CopiedEpisode
 from slewrl.limits import RateLimits
 from slewrl.metrics import RateUse, rate_use
 
@@ -18,7 +19,7 @@ PREVIOUS = "previous_action"
 """Where the previous action is in a Dict observation."""
 
 
-class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Appends the previous executed action to the observation and keeps the chain of actions for the audit.
 
     The last d entries of the observation are the very array last handed to ``env.step`` (after a reset: the reset
@@ -88,7 +89,7 @@ class Augment(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
         return augmented(observation, self.previous)
 
 
-class AugmentVector(gym.vector.VectorWrapper):
+class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
     """The twin of ``Augment`` for vector environments, in every ``AutoresetMode``.
 
     An action that an environment does not execute (the one handed over with the reset of NEXT_STEP) is no part of any

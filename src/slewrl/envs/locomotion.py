@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slewrl.copying import Uncopied
 from slewrl.envs import frames
 from slewrl.envs.models import sensor_columns, variants
 from slewrl.envs.reset import start_action
@@ -41,7 +42,7 @@ FIRST_LEVELS = 6
 """Episodes begin on terrain levels below this."""
 
 
-class Locomotion:
+class Locomotion(Uncopied):
     """Worlds of one task; see the module.
 
     Args:
@@ -53,6 +54,8 @@ class Locomotion:
             (c_f); else levels are drawn evenly and penalties count in full.
         robot: default: the task's.
     """
+
+    instead = "make others of the same task, reset them, and set_state with what these get_state() gives"
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from slewrl.copying import Copied
 from slewrl.envs.augment import Augment
 from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.envs.state import get_state, set_state
@@ -14,7 +15,7 @@ from slewrl.envs.worlds import Episode, Floats, Layout, Moved
 from slewrl.limits import RateLimits
 
 
-class Singles:
+class Singles(Copied):
     """See ``Worlds``; world k draws from ``seed + k``.
 
     Args:

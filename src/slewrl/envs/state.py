@@ -10,6 +10,41 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from slewrl.copying import Copied
+
+
+class CopiedEpisode(Copied):
+    """A wrapper whose copies go on in the episode: Gymnasium makes many environments anew instead of copying them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        states = [get_state(env) for env in _single(self)]
+        for env, state in zip(_single(self), states, strict=True):
+            if state is None and _begun(env) and isinstance(env.unwrapped, gym.utils.EzPickle):
+                raise TypeError(
+                    f"{env} cannot be copied within an episode: its copies begin anew, and would not be where the "
+                    "previous action left them; make another environment, and reset it"
+                )
+        return {**vars(self), "_states": states}
+
+    def _join(self) -> None:
+        for env, state in zip(_single(self), vars(self).pop("_states"), strict=True):
+            if state is not None:
+                set_state(env, state)
+
+
+def _single(wrapper: Any) -> list[gym.Env[Any, Any]]:
+    """The environments in a wrapper of one, or of a vector in this process."""
+    envs: list[gym.Env[Any, Any]] = getattr(wrapper.unwrapped, "envs", [wrapper.env])
+    return [env for env in envs if isinstance(env, gym.Env)]
+
+
+def _begun(env: gym.Env[Any, Any]) -> bool:
+    """Whether it may have been reset: Gymnasium keeps account of that in those it makes itself."""
+    layer: Any = env
+    while layer is not env.unwrapped and not isinstance(layer, gym.wrappers.OrderEnforcing):
+        layer = layer.env
+    return bool(getattr(layer, "has_reset", True))
+
 
 def get_state(env: gym.Env[Any, Any]) -> dict[str, Any] | None:
     """What ``set_state`` needs, as numbers and arrays; None if the environment is of no known kind."""

@@ -12,10 +12,12 @@ import numpy as np
 from mujoco import rollout
 from numpy.typing import NDArray
 
+from slewrl.copying import Uncopied
+
 Floats = NDArray[np.float64]
 
 
-class Physics:
+class Physics(Uncopied):
     """See the module.
 
     Args:
@@ -24,6 +26,8 @@ class Physics:
         substeps: physics steps per control step.
         threads: that step the worlds; the numbers do not depend on it.
     """
+
+    instead = "make another one of the same models, and write this one's state into its state"
 
     def __init__(self, models: Sequence[Any], count: int, substeps: int = 4, threads: int = 1) -> None:
         self.models, self.count, self.substeps = tuple(models), count, substeps

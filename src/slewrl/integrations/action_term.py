@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from slewrl.copying import Copied, Uncopied
 from slewrl.envs.worlds import check_period
 from slewrl.integrations.simulator import ALIASES, joint_name
 from slewrl.layers import hard_layer
@@ -25,7 +26,7 @@ Given = RateLimits | str | Path | Values
 """Limits as a user may write them: see ``Guard``."""
 
 
-class CommandChain:
+class CommandChain(Copied):
     """The last commands of N robots, each within F_t of the one before.
 
     Args:
@@ -56,7 +57,7 @@ class CommandChain:
         self.last[robots] = start[robots]
 
 
-class Guard:
+class Guard(Uncopied):
     """The limits of one action term, found by joint name, and its commands.
 
     Args:
@@ -72,6 +73,8 @@ class Guard:
     Raises:
         ValueError: limits for a joint the robot has not, or none for one it has; a period or a scale that cannot be.
     """
+
+    instead = "it belongs to the robot of one simulator; make another action term there"
 
     def __init__(self, cfg: Any, robot: Any, driven: Sequence[str], period: float) -> None:
         limits = _read(cfg.limits, robot, driven, period)

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from slewrl.copying import Copied
 from slewrl.envs.reset import known_start
 from slewrl.errors import UserFacingError
 from slewrl.integrations.action_term import PREVIOUS, CommandChain, find_guard
@@ -156,7 +157,7 @@ class RateLimitedPPO(PPO):  # type: ignore[misc]
         super().process_env_step(obs, *args, **kwargs)
 
 
-class RateLimitedVecEnv(VecEnv):  # type: ignore[misc]
+class RateLimitedVecEnv(Copied, VecEnv):  # type: ignore[misc]
     """Any rsl_rl environment whose actions are commands, with actions that are latents; commands lie in F_t, exactly.
 
     Observations gain the group "previous_action": the command last handed to ``env.step``, or the reset action.
@@ -186,7 +187,7 @@ class RateLimitedVecEnv(VecEnv):  # type: ignore[misc]
 
     def __getattr__(self, name: str) -> Any:
         """The environment's own, such as ``num_envs`` and ``cfg``."""
-        if name == "env":  # not there yet: a copy is being made
+        if name == "env" or name.startswith("__"):  # a copy is being made: of this object, not of the environment in it
             raise AttributeError(name)
         return getattr(self.env, name)
 

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slewrl.copying import Copied, Uncopied
 from slewrl.envs.worlds import Episode, Floats, Layout, Moved, check_period
 from slewrl.limits import RateLimits
 
@@ -74,11 +75,13 @@ class Stepped(NamedTuple):
     """(N,) each; NaN where the simulator does not know."""
 
 
-class Stream:
+class Stream(Uncopied):
     """Random numbers of one's own, where a simulator draws from (and seeds) the process's torch generators.
 
     Without it, an evaluation's seed would begin the training worlds' numbers anew, too.
     """
+
+    instead = "make another one, Stream(device)"
 
     def __init__(self, device: str) -> None:
         self.generators = [torch.default_generator]
@@ -103,7 +106,7 @@ class Stream:
             generator.set_state(state)
 
 
-class Ledger:
+class Ledger(Copied):
     """The chains, sums and exact violations of the episodes under way.
 
     Args:
@@ -156,7 +159,7 @@ class Ledger:
         return Episode(float(self.total[k]), self.chain[: self.clock[k] + 1, k].copy(), measures)
 
 
-class SimulatedWorlds(ABC):
+class SimulatedWorlds(Uncopied, ABC):
     """``Worlds`` of a batched simulator. An action is joint position targets in radians, in the limits' order.
 
     Joints without limits hold their default pose. The augmented observation is (critics' group, actor's group,
@@ -169,6 +172,8 @@ class SimulatedWorlds(ABC):
         stream: what the simulator draws from.
         limits: of some or all of those joints, by name; default: the paper's of the robot that has them.
     """
+
+    instead = "the simulator's state is not known; make others of the same task, and reset them"
 
     def __init__(self, task: str, count: int, rig: Rig, stream: Stream, limits: RateLimits | None) -> None:
         self.task, self.count, self.rig, self.stream = task, count, rig, stream

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -284,11 +283,6 @@ def _rows(mask: Tensor | None, batch: Sequence[int]) -> NDArray[np.bool_] | None
     return None if mask is None else _array(mask).reshape(*batch, 1)
 
 
-# By base environment, not by transform: FrameSkipTransform and others step a rebuilt copy of the transforms that
-# stand before them, on the same base environment, and its actions are part of the same chain.
-_LEDGERS: WeakKeyDictionary[Any, _Ledger] = WeakKeyDictionary()
-
-
 class RateLimitTransform(Transform):  # type: ignore[misc]
     """Puts the previous applied action into the tensordict, and every action that arrives into F_t.
 
@@ -332,7 +326,9 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
         _, env = _top(self)
         if env is not None:
             _check_actions(env.base_env, self.action_key, self.limits)
-            self._ledger = _LEDGERS.setdefault(env.base_env, _Ledger())
+            # The base environment's, not the transform's: FrameSkipTransform and others step a rebuilt copy of the
+            # transforms that stand before them, on the same base environment, and its actions are of the same chain.
+            self._ledger = vars(env.base_env).setdefault("_rate_limit_ledger", _Ledger())
 
     def transform_input_spec(self, input_spec: Any) -> Any:
         """The specs of actions and states as they are, once it is clear that no other transform interferes."""

@@ -1,0 +1,191 @@
+"""A policy's ONNX graph, read strictly and with numpy alone.
+
+ONNX Runtime loads more than a policy needs: weights from files beside it, loops and subgraphs, functions, operators of
+anybody's. So this reads only what ``export`` writes and refuses the rest: a field of protobuf that is not in the tables
+below, one that comes twice, a number in more bytes than it takes, an operator that is not in ``OPERATORS``. What is
+accepted has one meaning, which is ONNX Runtime's, too.
+"""
+
+import struct
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+OPERATORS = frozenset((
+    "Abs", "Add", "And", "Atan", "Cast", "Ceil", "Celu", "Clip", "Concat", "Cos", "Div", "Elu", "Equal", "Erf", "Exp",
+    "Floor", "Gather", "Gelu", "Gemm", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf",
+    "IsNaN", "LayerNormalization", "LeakyRelu", "Less", "LessOrEqual", "Log", "LogSoftmax", "MatMul", "Max", "Min",
+    "Mish", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin",
+    "ReduceSum", "Relu", "Reshape", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Slice", "Softmax", "Softplus",
+    "Softsign", "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze", "Where",
+))  # fmt: skip
+"""Those of ONNX's own domain that our layers and torch's activations are made of: arithmetic, and no control flow."""
+TYPES: dict[int, Any] = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 11: np.float64}
+"""Of stored arrays, by ONNX's number."""
+VALUES = {1: "f", 2: "i", 3: "s", 7: "ints"}
+"""Where an attribute of each type keeps its value."""
+
+Message = dict[str, Any]
+Fields = dict[int, tuple[str, Any]]
+"""By number: a name, with * where it may come often, and what it holds: int, float, str, bytes, or other fields."""
+
+_ENTRY: Fields = {1: ("key", str), 2: ("value", str)}
+_SHAPE: Fields = {1: ("dim*", {1: ("dim_value", int), 2: ("dim_param", str)})}
+_TYPE: Fields = {1: ("tensor_type", {1: ("elem_type", int), 2: ("shape", _SHAPE)})}
+_VALUE: Fields = {1: ("name", str), 2: ("type", _TYPE), 3: ("doc_string", str), 4: ("metadata_props*", _ENTRY)}
+_TENSOR: Fields = {
+    1: ("dims*", int), 2: ("data_type", int), 8: ("name", str), 9: ("raw_data", bytes), 12: ("doc_string", str),
+}  # fmt: skip
+_ATTRIBUTE: Fields = {
+    1: ("name", str), 2: ("f", float), 3: ("i", int), 4: ("s", bytes), 8: ("ints*", int), 13: ("doc_string", str),
+    20: ("type", int),
+}  # fmt: skip
+_NODE: Fields = {
+    1: ("input*", str), 2: ("output*", str), 3: ("name", str), 4: ("op_type", str), 5: ("attribute*", _ATTRIBUTE),
+    6: ("doc_string", str), 7: ("domain", str), 9: ("metadata_props*", _ENTRY),
+}  # fmt: skip
+_GRAPH: Fields = {
+    1: ("node*", _NODE), 2: ("name", str), 5: ("initializer*", _TENSOR), 10: ("doc_string", str),
+    11: ("input*", _VALUE), 12: ("output*", _VALUE), 13: ("value_info*", _VALUE), 16: ("metadata_props*", _ENTRY),
+}  # fmt: skip
+_MODEL: Fields = {
+    1: ("ir_version", int), 2: ("producer_name", str), 3: ("producer_version", str), 4: ("domain", str),
+    5: ("model_version", int), 6: ("doc_string", str), 7: ("graph", _GRAPH),
+    8: ("opset_import*", {1: ("domain", str), 2: ("version", int)}), 14: ("metadata_props*", _ENTRY),
+}  # fmt: skip
+_REFUSED = {
+    ("model", 20): "a training graph", ("model", 25): "functions of its own",
+    ("initializer", 13): "weights in another file, which no digest here covers",
+    ("initializer", 14): "weights in another file, which no digest here covers",
+    ("graph", 15): "sparse weights", ("attribute", 5): "a tensor as an attribute", ("attribute", 6): "a subgraph",
+    ("attribute", 11): "subgraphs",
+}  # fmt: skip
+"""What some of the fields left out above are, for the message."""
+
+
+class Node(NamedTuple):
+    """One operation."""
+
+    op_type: str
+    name: str
+    input: tuple[str, ...]
+    output: tuple[str, ...]
+    attributes: dict[str, Any]
+
+
+class Graph(NamedTuple):
+    """What a graph computes."""
+
+    nodes: tuple[Node, ...]
+    """In the file's order."""
+    stored: dict[str, NDArray[Any]]
+    """Its arrays by name; read-only."""
+
+
+def read_graph(data: bytes) -> Graph:
+    """The graph of an ONNX model.
+
+    Raises:
+        ValueError: it is none, or holds what ``export`` does not write; the message says what.
+    """
+    model = _message(memoryview(data), _MODEL, "model")
+    imported = [entry.get("domain", "") for entry in model["opset_import"]]
+    if imported != [""]:
+        raise ValueError(f"it imports the operators of {imported}, expected those of ONNX itself, ['']")
+    if "graph" not in model:
+        raise ValueError("it has no graph")
+    stored = _unique([(tensor.get("name", ""), _array(tensor)) for tensor in model["graph"]["initializer"]], "array")
+    return Graph(tuple(map(_node, model["graph"]["node"])), stored)
+
+
+def _node(found: Message) -> Node:
+    kind, domain = found.get("op_type", ""), found.get("domain", "")
+    if domain or kind not in OPERATORS:
+        name = f"{domain}.{kind}" if domain else kind
+        raise ValueError(
+            f"it has the operator {name[:60]!r}, which no export writes: expected arithmetic, such as Gemm"
+        )
+    attributes = _unique([(entry.get("name", ""), _value(entry)) for entry in found["attribute"]], "attribute")
+    return Node(kind, found.get("name", ""), tuple(found["input"]), tuple(found["output"]), attributes)
+
+
+def _value(attribute: Message) -> Any:
+    key = VALUES.get(attribute.get("type", 0))
+    given = {name for name in VALUES.values() if attribute.get(name, []) != []}
+    if key is None or given - {key} or (not given and key != "ints"):
+        raise ValueError(f"its attribute {attribute.get('name')!r} has {given} and type {attribute.get('type')}")
+    return attribute[key]
+
+
+def _array(tensor: Message) -> NDArray[Any]:
+    dtype, shape, raw = TYPES.get(tensor.get("data_type", 0)), tensor["dims"], tensor.get("raw_data", b"")
+    if dtype is None or min(shape, default=0) < 0 or prod(shape) * np.dtype(dtype).itemsize != len(raw):
+        raise ValueError(
+            f"its array {tensor.get('name')!r} has {len(raw)} bytes, type {tensor.get('data_type')} and shape "
+            f"{shape[:8]}, which do not fit each other"
+        )
+    return np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).reshape(shape)
+
+
+def _unique(pairs: list[tuple[str, Any]], what: str) -> dict[str, Any]:
+    if len(found := dict(pairs)) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has {what} {twice[:60]!r} twice")
+    return found
+
+
+# ---------------------------------------------------------------------- protobuf's wire format
+
+
+def _message(data: memoryview, fields: Fields, what: str) -> Message:
+    """Every field of a message; those that may come often are lists."""
+    found: Message = {name[:-1]: [] for name, _ in fields.values() if name.endswith("*")}
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if number not in fields:
+            holds = _REFUSED.get((what, number), f"field {number} of ONNX's")
+            raise ValueError(f"its {what} keeps {holds}, which no export writes")
+        name, kind = fields[number]
+        value, at = _field(data, at, wire, kind, name.rstrip("*"))
+        if name.endswith("*"):
+            found[name[:-1]].append(value)
+        elif name in found:
+            raise ValueError(f"its {what} has {name!r} twice")
+        else:
+            found[name] = value
+    return found
+
+
+def _field(data: memoryview, at: int, wire: int, kind: Any, name: str) -> tuple[Any, int]:
+    """A value, and where the next field begins."""
+    if wire != (0 if kind is int else 5 if kind is float else 2):
+        raise ValueError(f"its {name!r} is written in another way than expected (wire type {wire})")
+    if kind is int:
+        value, at = _varint(data, at)
+        return value - (value >> 63 << 64), at
+    size, at = (4, at) if kind is float else _varint(data, at)
+    if size > len(data) - at:
+        raise ValueError("it is cut off")
+    part, at = data[at : at + size], at + size
+    if kind is float:
+        return struct.unpack("<f", part)[0], at
+    if kind is bytes:
+        return bytes(part), at
+    return (str(part, "utf-8") if kind is str else _message(part, kind, name)), at
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """A number of up to 64 bits in the fewest bytes, and where it ends."""
+    value = 0
+    for count, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 127) << 7 * count
+        if byte < 128:
+            if (count and not byte) or value >> 64:
+                raise ValueError("it writes a number in another way than protobuf does")
+            return value, at + count + 1
+    raise ValueError("it is cut off, or no ONNX model")
