@@ -1,6 +1,7 @@
 """What somebody else's file may do: the attacks of docs/trust.md. Code that a file names runs only with --trust."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from deployed import SPEC, bundled, trained
 from test_cli import slewrl
 from tiny_campaign import cell, write_campaign
 
-from slewrl import make_layer
+from slewrl import RateLimits, make_layer
 from slewrl.campaign.runner import Runner, start
 from slewrl.campaign.store import Store
 from slewrl.campaign.worker import FAILED
@@ -22,6 +23,7 @@ from slewrl.deploy.export import rebuilt
 from slewrl.errors import UserFacingError
 from slewrl.layers import layer_class
 from slewrl.play import load_policy
+from slewrl.robots.own import read_robot
 from slewrl.runs import RunFolder
 
 __all__ = ["slewrl"]  # a fixture
@@ -220,3 +222,39 @@ def test_a_bundle_names_code_that_does_not_run(slewrl, bomb, tmp_path):
         slewrl("export", "strange.bundle", "--format", "c")
         slewrl("export", "strange.bundle", "--format", "onnx")
         assert not bomb()
+
+
+# ---------------------------------------------------------------------- robots
+
+
+READERS = [lambda path: RateLimits.from_urdf(path, 0.02), read_robot]
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_robots_file_reads_no_other_file_by_an_entity(read, tmp_path):
+    (tmp_path / "secret").write_text("hunter2")
+    robot = '<robot name="&x;"><link name="&x;"/></robot>'
+    (tmp_path / "x.urdf").write_text(f'<!DOCTYPE robot [<!ENTITY x SYSTEM "file://{tmp_path}/secret">]>{robot}')
+    with pytest.raises((ValueError, UserFacingError)) as refused:
+        read(tmp_path / "x.urdf")
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_entities_that_explode_are_refused(read, tmp_path):
+    """Ten to the nine copies of a word, in a kilobyte."""
+    nested = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 10))
+    text = f'<!DOCTYPE robot [<!ENTITY a0 "word">{nested}]><robot name="x"><link name="y">&a9;</link></robot>'
+    (tmp_path / "x.urdf").write_text(text)
+    with pytest.raises((ValueError, UserFacingError), match="amplification|XML"):
+        read(tmp_path / "x.urdf")
+
+
+# ---------------------------------------------------------------------- the page
+
+
+def test_the_page_names_tests_that_exist():
+    here = Path(__file__).parent
+    named = set(re.findall(r"`(test_\w+)`", (here.parent / "docs/trust.md").read_text()))
+    known = {name for path in here.glob("test_*.py") for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)}
+    assert len(named) > 15 and named <= known, named - known
