@@ -141,6 +141,15 @@ def test_a_users_own_grid(tmp_path):
         ("base: {stops: 3}\ngrid: {seed: [1]}", "base has no field stops"),
         ("grid: {seed: [1]}\ngird: 1", "unknown entries .'gird'."),
         ("grid: [", "not readable as YAML"),
+        ("grid: " + 5_000 * "[", "c.yaml is not readable as YAML"),
+        ("name: ''\ngrid: {seed: [1]}", "c.yaml: name is '', expected a word"),
+        ("name: ..\ngrid: {seed: [1]}", "c.yaml: name is '..', expected a word"),
+        ("name: 5\ngrid: {seed: [1]}", "c.yaml: name is 5, expected a word"),
+        ("about: [1]\ngrid: {seed: [1]}", "c.yaml: about is .1., expected a line of text"),
+        ("base: [1]\ngrid: {seed: [1]}", "c.yaml: base is .1., expected fields"),
+        ("base: {1: 2}\ngrid: {seed: [1]}", "c.yaml: base has no field 1"),
+        ("grid: {1: [2]}", "c.yaml: a run has no field 1"),
+        ("base: {steps: much}\ngrid: {seed: [1]}", "c.yaml: steps is 'much', expected a whole number"),
     ],
 )
 def test_a_users_grid_that_is_wrong(tmp_path, text, message):

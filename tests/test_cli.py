@@ -2,6 +2,7 @@
 
 import errno
 import json
+import resource
 import subprocess
 import sys
 from dataclasses import replace
@@ -271,6 +272,19 @@ def test_a_full_disk_is_named_and_nothing_is_lost(slewrl, monkeypatch):
     assert Path("run/eval.csv").read_bytes() == Path("whole/eval.csv").read_bytes()
 
 
+def test_a_disk_that_is_full_from_the_start_promises_no_checkpoint(slewrl):
+    """The system itself refuses the replay's space: no file may grow beyond 100 kB here."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        stopped = slewrl("train", "--task", "Pendulum-v1", "--steps", "20000", "--out", "run", "--no-tensorboard")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert stopped.returncode == 2 and "File too large" in stopped.stderr
+    assert "begin it (there is no checkpoint yet) with slewrl train --resume run" in stopped.stderr
+    assert not list(Path("run").rglob("*.tmp"))
+
+
 def test_train_evaluate_and_refuse(slewrl, tmp_path):
     options = ("--task", "Pendulum-v1", "--steps", "1000", "--learning-starts", "990", "--out", "run")
     first = slewrl("train", *options)
@@ -323,6 +337,8 @@ def test_train_evaluate_and_refuse(slewrl, tmp_path):
 def test_values_as_people_write_them():
     texts = {".9": 0.9, "1e-3": 1e-3, "[8, 8]": [8, 8], "(8,8)": [8, 8], "tanh": "tanh", "true": True, "3": 3}
     assert {text: _value(text) for text in texts} == texts
+    with pytest.raises(ValueError, match="nested too deeply: '.{30,40}…"):
+        _value("[" * 100_000)
     refuse_repeats(["train", "--set", "a=1", "b=2", "--out", "x"])
     with pytest.raises(ValueError, match="--out is there twice"):
         refuse_repeats(["--out=a", "--set", "a=1", "--out", "b"])

@@ -61,7 +61,7 @@ class Train:
             with progress_line(spec.steps, console) as report:
                 finished = train(spec, folder, report, self.tensorboard)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
             there = any(folder.checkpoints.glob("*.ckpt"))
             go_on = "go on from its last checkpoint" if there else "begin it (there is no checkpoint yet)"
