@@ -163,7 +163,7 @@ def _message(data: memoryview, fields: Fields, what: str) -> Message:
 
 def _field(data: memoryview, at: int, wire: int, kind: Any, name: str) -> tuple[Any, int]:
     """A value, and where the next field begins."""
-    if wire != {int: 0, float: 5}.get(kind if isinstance(kind, type) else None, 2):
+    if wire != (0 if kind is int else 5 if kind is float else 2):
         raise ValueError(f"its {name!r} is written in another way than expected (wire type {wire})")
     if kind is int:
         value, at = _varint(data, at)
