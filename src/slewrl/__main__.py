@@ -2,7 +2,7 @@
 
 import sys
 
-if not sys.flags.safe_path:
+if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]  # the folder one stands in, which Python puts there: its modules would replace installed ones
 
 from slewrl.cli import main
