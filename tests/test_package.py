@@ -51,7 +51,7 @@ def test_public_names():
 
 # Lower may not import higher.
 ORDER = [
-    ["boxmath", "registry", "errors", "stats"],
+    ["boxmath", "registry", "errors", "stats", "files", "checksums", "console"],
     ["box", "reading", "importers"],
     ["limits"],
     ["presets", "robots", "theory"],
