@@ -44,7 +44,7 @@ def save(folder: Path, step: int, state: dict[str, Any]) -> Path:
 
 
 def _plain(tree: Any) -> Any:
-    """The same values, with equal strings the same object: pickle writes those once, so the bytes tell values alone."""
+    """The same values, with equal strings the same object: torch writes those once, so the bytes tell values alone."""
     if isinstance(tree, dict):
         return {_plain(key): _plain(value) for key, value in tree.items()}
     if isinstance(tree, list | tuple):
