@@ -1,3 +1,9 @@
+import os
+
+# oneDNN as torch 2.13 has it cannot multiply some bfloat16 matrices on processors with AMX ("could not create a
+# primitive"); it reads this once, before torch is there.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
 import pytest
 import torch
 

@@ -82,6 +82,11 @@ def round_up(value: Number) -> float:
     return -round_down(-exact(value)) + 0.0  # no negative zero
 
 
+def round_nearest(value: Number) -> float:
+    """The float64 nearest to ``value``: for what is no limit, such as a pose."""
+    return float(exact(value))
+
+
 def cast_down(wide: Array, narrow: Array, xp: Any = np) -> Array:
     """Move ``narrow``, a cast of ``wide`` to fewer bits, to the largest value <= ``wide``.
 

@@ -4,6 +4,8 @@ Names of folders, joints and tasks are a user's, and ``[/]`` in one must neither
 where rich looks for markup. So no other module makes a console of rich's.
 """
 
+from typing import Any
+
 import rich.console
 from rich.text import Text
 
@@ -13,6 +15,11 @@ class Console(rich.console.Console):
 
     def __init__(self) -> None:
         super().__init__(markup=False, emoji=False)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich does; a line with a styled part, which is a path or a command, is not broken: it is to be copied."""
+        options.setdefault("soft_wrap", any(isinstance(part, Text) for part in objects))
+        super().print(*objects, **options)
 
 
 def bold(what: object) -> Text:

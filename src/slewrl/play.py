@@ -95,7 +95,10 @@ def load_policy(run: Path, trust: bool = False) -> Policy:
         task = run_task(spec, folder)
         worlds = make_worlds(task, limits, 1, spec.task_options, training=False)
     except ImportError as error:
-        raise UserFacingError(f"task {spec.task!r}: {error} (is its module here, or on PYTHONPATH?)") from error
+        raise UserFacingError(
+            f"task {spec.task!r}: {error} (a run folder does not hold its environment's module: put it where you "
+            "stand, or on PYTHONPATH)"
+        ) from error
     agent = make_agent(on_any_machine(spec), limits, worlds.layout)
     agent.load_state_dict(state["agent"])
     return Policy(

@@ -1,7 +1,7 @@
 """From what a user writes to arrays: one float64 number per joint, rounded inward, or an error that names the joint."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ MIXED = "m/rad"
 """The units of limits where some joints slide and some turn."""
 
 
+Rounding = Callable[[Number], float]
+"""``boxmath.round_down`` or one of its like."""
 MIDDLE = "middle"
 """A reset action in the middle of each range."""
 
@@ -52,7 +54,11 @@ def read_limits(
     if not joints:
         raise ValueError("there are no joints: delta, low and high are empty")
     label = {"up": "delta", "down": "delta"} if delta is not None else {}
-    arrays = {key: _parse(label.get(key, key), value, key == "low", joints) for key, value in given.items()}
+    inward = {"low": boxmath.round_up}
+    arrays = {
+        key: _parse(label.get(key, key), value, inward.get(key, boxmath.round_down), joints)
+        for key, value in given.items()
+    }
     _validate(arrays, joints, label)
     return Limits(**arrays, names=joints)
 
@@ -99,8 +105,8 @@ def _length(value: Any) -> int:
     return int(np.shape(value)[-1]) if np.ndim(value) else 1
 
 
-def _parse(label: str, value: Any, is_lower: bool, joints: tuple[str, ...]) -> NDArray[np.float64]:
-    """One limit as a read-only float64 array (..., d), every entry rounded inward."""
+def _parse(label: str, value: Any, rounded: Rounding, joints: tuple[str, ...]) -> NDArray[np.float64]:
+    """What a user wrote as a read-only float64 array (..., d), every entry rounded as told."""
     if isinstance(value, Mapping):
         value = _by_joint(label, value, joints)
     if hasattr(value, "detach"):  # a torch tensor, without importing torch
@@ -111,7 +117,7 @@ def _parse(label: str, value: Any, is_lower: bool, joints: tuple[str, ...]) -> N
     if raw.shape[-1] != len(joints):
         raise ValueError(
             f"{label} has {raw.shape[-1]} entries where there are {len(joints)} joints ({', '.join(joints)}): "
-            f"delta, low, high and names must agree, or be one number for all"
+            "expected one per joint, in their order, or one number for all"
         )
     truths = [x for x in value if isinstance(x, (bool, np.bool_))] if isinstance(value, (list, tuple)) else []
     if raw.dtype.kind == "b" or truths:
@@ -121,13 +127,12 @@ def _parse(label: str, value: Any, is_lower: bool, joints: tuple[str, ...]) -> N
     else:
         array = np.empty(raw.shape)
         for index in np.ndindex(raw.shape):
-            array[index] = _inward(label, raw[index], is_lower, joints[index[-1]])
+            array[index] = _rounded(label, raw[index], rounded, joints[index[-1]])
     array.setflags(write=False)
     return array
 
 
-def _inward(label: str, value: Any, is_lower: bool, joint: str) -> float:
-    rounded = boxmath.round_up if is_lower else boxmath.round_down
+def _rounded(label: str, value: Any, rounded: Rounding, joint: str) -> float:
     value = value.item() if isinstance(value, np.generic) else value
     try:
         return rounded(value)
@@ -143,7 +148,8 @@ def _by_joint(label: str, mapping: Mapping[str, Any], joints: tuple[str, ...]) -
         raise KeyError(f"{label} names an unknown joint {unknown[0]!r}; known joints: {', '.join(joints)}")
     missing = [name for name in joints if name not in mapping]
     if missing:
-        raise KeyError(f"{label} is missing joint {missing[0]!r}; it has: {', '.join(map(str, mapping))}")
+        names = ", ".join(map(repr, missing))
+        raise KeyError(f"{label} is missing joint {names}; it has: {', '.join(map(str, mapping))}")
     return [mapping[name] for name in joints]
 
 
@@ -188,7 +194,7 @@ def read_reset(reset: Values, limits: Any) -> NDArray[np.float64]:
         pose = low + (high - low) / 2
     else:
         try:
-            pose = _parse("reset_action", reset, False, joints)
+            pose = _parse("reset_action", reset, boxmath.round_nearest, joints)
         except ValueError as error:
             hint = f" or {MIDDLE!r}" if isinstance(reset, str) else ""
             raise ValueError(f"{error}{hint}") from None

@@ -46,7 +46,7 @@ class RunSpec:
     """A preset (wide, tight; of robots paper, spec, tight), or a limits.yaml of your own (slewrl limits writes one)."""
     reset_action: str = ""
     """Where the joints are before an episode's first step, unless the environment says so (info["reset_action"]): a
-    number for all, 0.1,-0.5 (--reset-action=-0.5,0.1 where the first is negative), hip=0.1,knee=-0.5, or middle."""
+    number for all, one per joint (0.1,-0.5), hip=0.1,knee=-0.5, or middle."""
     layer: str = "ddsrad"
     """The action layer: ddsrad, interval_srad, boxpro, ... (docs/layers.md), or package.module:Class."""
     agent: str = "sac"

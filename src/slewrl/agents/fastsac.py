@@ -85,7 +85,8 @@ class FastSACConfig:
     normalize: bool = True
     """Whether to normalise observations, all but the previous action."""
     amp: str = "off"
-    """"bf16" runs the networks in bfloat16 while learning; acting, layer and losses stay in float32."""
+    """"bf16" runs the networks in bfloat16 while learning; acting, layer and losses stay in float32. For a GPU: on a
+    processor with AMX, torch 2.13 needs ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 in the environment for it."""
     compile: bool = False
     """Whether to compile the losses; takes a minute at the start, and a C++ compiler on a CPU."""
     device: str = "cpu"

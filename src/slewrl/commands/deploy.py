@@ -35,8 +35,8 @@ class Export:
     out: Path | None = None
     """File to write (default: policy.bundle, policy.h, limiter.h, policy.onnx, policy.pt2 or policy.pt)."""
     reset_action: str = ""
-    """The pose the policy starts from, where training did not say it: a number for all joints, 0.1,-0.5 (write
-    --reset-action=-0.5,0.1 where the first is negative), hip=0.1,knee=-0.5, or middle."""
+    """The pose the policy starts from, where training did not say it: a number for all joints, one per joint
+    (0.1,-0.5), hip=0.1,knee=-0.5, or middle."""
     prefix: str = "slewrl"
     """Of the names in a C header, so that several can live in one program."""
     force: bool = False

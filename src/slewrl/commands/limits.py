@@ -48,8 +48,8 @@ class Limits:
     angles: Literal["radians", "degrees"] | None = None
     """What unit the file's angles are in, if it is refused because they cannot be radians."""
     reset_action: str = ""
-    """Where the joints are before an episode's first step, to be written to limits.yaml: a number for all, 0.1,-0.5
-    (--reset-action=-0.5,0.1 where the first is negative), hip=0.1,knee=-0.5, or middle."""
+    """Where the joints are before an episode's first step, to be written to limits.yaml: a number for all, one per
+    joint (0.1,-0.5), hip=0.1,knee=-0.5, or middle."""
     format: Literal["slewrl", "ros2"] = "slewrl"
     """slewrl, or ros2 for a joint_limits.yaml that ros2_control and MoveIt read."""
     out: Path | None = None
@@ -75,6 +75,9 @@ class Limits:
         console = Console()
         for note in notes:
             console.print(note)
+        if limits.reset is not None:
+            poses = zip(limits.names, limits.reset, strict=True)
+            console.print("before the first step:", ", ".join(f"{name} {pose:.4g}" for name, pose in poses))
         if self.format == "slewrl":
             limits.to_yaml(out)
             again = f'from_yaml("{out}")'

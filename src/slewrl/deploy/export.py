@@ -125,13 +125,17 @@ def deployable(source: Path, trust: bool = False, reset_action: Values | None = 
 
 def first_pose(policy: Policy, said: Values | None) -> NDArray[Any]:
     """Where a policy starts from, (d,): what was said, or where its task begins an evaluation; refused if unknown."""
-    if said is not None:
-        return start_action(policy.limits, said, np.float32)
+    pose = None if said is None else start_action(policy.limits, said, np.float32)
     if not is_gymnasium(policy.task):
-        return policy.reset_action
-    env = Augment(gym.make(policy.task, disable_env_checker=True), policy.limits, unsaid="refuse")
-    env.reset(seed=EVALUATION_SEED)
-    return env.reset_action
+        return policy.reset_action if pose is None else pose
+    made = gym.make(policy.task, disable_env_checker=True)
+    env = Augment(made, policy.limits, unsaid="refuse" if pose is None else "warn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # training has said it
+        env.reset(seed=EVALUATION_SEED)
+    if pose is not None and not np.array_equal(pose, env.reset_action):
+        warnings.warn(f"the policy was trained from {env.reset_action} and may act oddly from {pose}", stacklevel=2)
+    return env.reset_action if pose is None else pose
 
 
 def export_bundle(source: Path, out: Path, trust: bool = False, reset_action: Values | None = None) -> bundle.Bundle:

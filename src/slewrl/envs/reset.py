@@ -29,9 +29,9 @@ Unsaid = Literal["refuse", "warn"]
 """What to do where nobody said the reset action and 0 is not clearly meant."""
 
 REMEDY = (
-    "Give the pose as reset_action=[...] (or {joint: value}, a function such as lambda env: env.unwrapped.data.qpos, "
-    '0, or "middle"), as --reset-action, as `reset` of RateLimits or limits.yaml, or return it from the environment\'s '
-    'reset as info["reset_action"]'
+    "Give the pose: as reset_action=[...] (or {joint: value}, or a function such as lambda env: "
+    "env.unwrapped.data.qpos), as --reset-action, as `reset` of RateLimits or limits.yaml, or let the environment's "
+    'reset return it as info["reset_action"]'
 )
 
 
@@ -60,12 +60,22 @@ class ResetAction:
         if options and options.get(RESET) is not None:
             return self._read(options[RESET])
         if self._asked is not None:
-            return self._read(self._asked(env))
+            return self._read(self._ask(env))
         if info.get(RESET) is not None:
             return self._read(info[RESET])
         if not self.said:
             self._complain()
         return self.usual
+
+    def _ask(self, env: Any) -> Values:
+        assert self._asked is not None
+        try:
+            return self._asked(env)
+        except Exception as error:
+            raise ValueError(
+                f"{self.name}: reset_action, a function of the environment, raised {type(error).__name__}: {error}; "
+                "expected one such as lambda env: env.unwrapped.data.qpos"
+            ) from error
 
     def _read(self, values: Values) -> NDArray[Any]:
         rows: Any = values
@@ -76,19 +86,16 @@ class ResetAction:
     def _complain(self) -> None:
         if not (reason := self.limits.why_not_zero()):
             return
-        message = unknown_pose(self.name, reason)
+        unknown = f"{self.name}: where the joints are at a reset is not known, and 0 is not clearly meant ({reason})"
         if self.unsaid == "refuse":
-            raise ValueError(message)
-        warnings.warn(message, UserWarning, stacklevel=4)
+            raise ValueError(f"{unknown}, so the first step would not be limited from the true pose. {REMEDY}")
+        pose = ", ".join(f"{name} {x:.4g}" for name, x in zip(self.limits.names, self.usual, strict=True))
+        warnings.warn(
+            f"{unknown}. They are taken to be at {pose}: if they are not, the first step jumps there. {REMEDY}",
+            UserWarning,
+            stacklevel=4,
+        )
         self.said = True  # once is enough
-
-
-def unknown_pose(name: str, reason: str) -> str:
-    """What to say where nobody said the reset action."""
-    return (
-        f"{name}: where the joints are at a reset is not known, and 0 is not clearly meant ({reason}), so the first "
-        f"step would not be limited from the true pose. {REMEDY}"
-    )
 
 
 def start_action(limits: RateLimits, wanted: Values | None, dtype: Any) -> NDArray[Any]:
