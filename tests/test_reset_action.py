@@ -1,6 +1,7 @@
 """What counts as applied before the first step: an arm whose home pose is not 0 must not be flung towards 0."""
 
 import json
+import re
 
 import gymnasium as gym
 import mujoco
@@ -124,6 +125,49 @@ def test_options_come_before_the_environment_and_that_before_the_limits():
     assert np.array_equal(env.chain[0], np.float32([0.3, -0.3]))
 
 
+def test_nothing_is_asked_of_gymnasiums_own_tasks():
+    env = slewrl.RateLimit(gym.make("Pendulum-v1"), 0.1, mode="absolute")
+    env.reset()
+    assert env.reset_action.tolist() == [0.0]
+
+
+def test_in_float64_the_first_step_is_limited_from_the_very_pose():
+    from fractions import Fraction
+
+    arm = Arm()
+    arm.action_space = gym.spaces.Box(*arm.model.actuator_ctrlrange.T, dtype=np.float64)
+    pose = np.array([0.1, -0.3])
+    env = slewrl.RateLimit(arm, limits(), mode="absolute", reset_action=pose)
+    env.reset()
+    applied = env.step(np.array([9.0, -9.0]))[4]["applied_action"]
+    assert env.reset_action.tolist() == pose.tolist()
+    assert all(abs(Fraction(a) - Fraction(p)) <= Fraction(SPEED * DT) for a, p in zip(applied, pose, strict=True))
+
+
+def test_nobody_else_can_move_the_previous_action():
+    env = slewrl.RateLimit(Arm(), limits(reset=HOME), mode="absolute")
+    env.reset()
+    for array in (env.previous, env.reset_action, env.first.usual):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 1.5
+    vector = slewrl.RateLimitVector(SyncVectorEnv([Arm, Arm]), limits(reset=HOME), mode="absolute")
+    vector.reset()
+    vector.step(np.zeros((2, 2), np.float32))
+    with pytest.raises(ValueError, match="read-only"):
+        vector.previous += 1.5
+
+
+def test_a_function_that_fails_and_shapes_that_do_not_fit_are_named():
+    env = slewrl.RateLimit(Arm(), limits(), reset_action=lambda env: env.data.nothing)
+    with pytest.raises(ValueError, match="reset_action, a function of the environment, raised AttributeError"):
+        env.reset()
+    with pytest.raises(ValueError, match=r"reset_action has shape \(2, 2\), expected \(2,\)"):
+        env.reset(options={"reset_action": [HOME, HOME]})
+    vector = slewrl.RateLimitVector(SyncVectorEnv([Arm, Arm]), limits())
+    with pytest.raises(ValueError, match="reset_action has 3 rows, expected 2"):
+        vector.reset(options={"reset_action": [HOME, HOME, HOME]})
+
+
 def test_the_middle_only_if_the_user_said_so():
     made = limits(reset="middle")
     assert made.reset == pytest.approx([0.0, -1.57])
@@ -139,7 +183,7 @@ def test_latent_mode_and_augment_warn_once():
 
 def test_nothing_is_asked_where_zero_is_meant():
     """Torques and normalised actions: symmetric, or with 0 at one end; and every preset."""
-    for low, high in ((-1.0, 1.0), (0.0, 1.0), (-2.0, 0.0)):
+    for low, high in ((-1.0, 1.0), (0.0, 1.0), (-0.5, 0.0)):
         assert RateLimits(0.1, low, high).why_not_zero() == ""
     for task, name in (("HalfCheetah-v5", "tight"), ("Humanoid-v5", "wide"), ("G1", "paper"), ("H1", "spec")):
         preset = RateLimits.preset(task, name)
@@ -153,11 +197,12 @@ def test_nothing_is_asked_where_zero_is_meant():
         (RateLimits(0.1, [0.5, -1], [2.0, 1]), "outside the range of 'joint0'"),
         (RateLimits(0.1, -2.53, 2.88), "not symmetric"),
         (RateLimits(0.1, -np.float32(np.pi), np.float32(np.pi)), "an angle"),
-        (RateLimits(0.1, [-1, -6.2832], [1, 6.2832]), "an angle"),
+        (RateLimits(0.1, [-1, -2.967], [1, 2.967]), "'joint1', .*an angle"),
+        (RateLimits(0.1, -1, 1, units="joint angle (Rad)"), "the limits are in joint angle"),
     ],
 )
 def test_why_zero_is_not_clearly_meant(given, reason):
-    assert reason in given.why_not_zero()
+    assert re.search(reason, given.why_not_zero())
 
 
 @pytest.mark.parametrize(
@@ -247,6 +292,74 @@ def test_a_vector_follows_each_environments_own_reset_action(mode):
     assert restarts >= 4
 
 
+class Telling(gym.Env):
+    """Three joints; ends after ``steps`` steps and tells its pose in the info of a reset, in whatever form."""
+
+    def __init__(self, told, steps=9):
+        self.told, self.steps = told, steps
+        self.action_space = gym.spaces.Box(-2, 2, (3,), np.float32)
+        self.observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        self.taken = 0
+        return np.zeros(1, np.float32), {} if self.told is None else {"reset_action": self.told}
+
+    def step(self, action):
+        self.taken += 1
+        return np.zeros(1, np.float32), 0.0, False, self.taken == self.steps, {}
+
+
+ABC = RateLimits(0.1, -2, 2, names=["a", "b", "c"])
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize(
+    ("form", "pose"),
+    [
+        (lambda x: x, lambda x: [x, x, x]),
+        (lambda x: [x, 0.0, -x], lambda x: [x, 0.0, -x]),
+        (lambda x: {"a": x, "c": -x, "b": 0.0}, lambda x: [x, 0.0, -x]),
+        (lambda x: "middle", lambda x: [0.0, 0.0, 0.0]),
+    ],
+    ids=["number", "list", "mapping", "middle"],
+)
+def test_each_of_a_vector_tells_in_any_form_and_ends_when_it_likes(form, pose, mode):
+    told = [0.5, 0.25, 1.0]
+    made = [lambda x=x, n=n: Telling(form(x), n) for x, n in zip(told, (3, 5, 4), strict=True)]
+    env = slewrl.RateLimitVector(SyncVectorEnv(made, autoreset_mode=mode), ABC, mode="absolute")
+    env.reset()
+    for _ in range(12):
+        assert env.reset_actions.tolist() == np.float32([pose(x) for x in told]).tolist()
+        env.step(np.full((3, 3), 9, np.float32))
+
+
+def test_a_vector_in_which_only_some_tell_asks_for_the_others():
+    def made(x):
+        return lambda: Telling(x)
+
+    env = slewrl.RateLimitVector(SyncVectorEnv([made([0.5] * 3), made(None)]), ABC, mode="absolute")
+    with pytest.raises(ValueError, match="reset_action"):
+        env.reset()
+    env = slewrl.RateLimitVector(SyncVectorEnv([made([0.5] * 3), made(None)]), ABC, mode="absolute", reset_action=0.25)
+    env.reset()
+    assert env.reset_actions.tolist() == [[0.5] * 3, [0.25] * 3]
+
+
+def test_the_pose_of_an_environment_that_goes_on_is_not_looked_at():
+    poses = np.full((2, 3), 0.5)
+    env = slewrl.RateLimitVector(
+        SyncVectorEnv([lambda: Telling(None, 3), lambda: Telling(None, 9)]),
+        ABC,
+        mode="absolute",
+        reset_action=lambda env: poses,
+    )
+    env.reset()
+    poses[1] = 2.01  # beyond its stop, on its way
+    for _ in range(6):
+        env.step(np.full((2, 3), 9, np.float32))
+    assert env.reset_actions.tolist() == [[0.5] * 3] * 2
+
+
 def test_a_vector_without_a_reset_action_is_refused_and_one_with_options_is_not():
     env = slewrl.RateLimitVector(SyncVectorEnv([Arm, Arm]), limits(), mode="absolute")
     with pytest.raises(ValueError, match="reset_action"):
@@ -321,7 +434,14 @@ def test_the_pose_goes_from_training_into_bundle_and_certificate(tmp_path, optio
     assert found.default_pose.tolist() == HOME.astype(np.float32).astype(np.float64).tolist()
     controller = Controller(tmp_path / "policy.bundle")
     controller.start(HOME)
-    assert np.abs(controller.step(np.full(4, np.nan)) - HOME).max() < 1e-6  # nothing ramps towards 0
+    assert not controller.ramping  # it is where the policy starts
+    other = Controller(tmp_path / "policy.bundle")
+    other.start(HOME + np.array([0.5, 0.2]))
+    for _ in range(30):
+        pose = other.step(np.zeros(4))
+        if not other.ramping:
+            break
+    assert np.abs(pose - HOME).max() < SPEED * DT  # it ramped home, not to 0
     assert run_cli("check", tmp_path / "policy.bundle", "--steps", 500).returncode == 0
     certificate = json.loads((tmp_path / "policy.check" / "certificate.json").read_text())
     assert [float(x) for x in certificate["default_pose"]] == found.default_pose.tolist()

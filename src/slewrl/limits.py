@@ -7,6 +7,7 @@ Numbers are checked when the object is built and rounded *inward*: a decimal str
 decimal, a float means its own bits, and no dtype ever holds a limit wider than what was written.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +28,8 @@ from slewrl.reading import MIXED, Values, read_groups, read_limits, read_period,
 Edges = Literal["guard", "tight"]
 POSITIONS = {"rad", "radian", "radians", "deg", "degree", "degrees", "m", "mm", "metre", "metres", "meter", "meters"}
 """Units of a joint's position, of which 0 is one like any other."""
+ENV_ACTION = "env action"
+"""Units of our presets for Gymnasium's tasks: torques."""
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
@@ -232,17 +235,20 @@ class RateLimits:
     def why_not_zero(self) -> str:
         """Why a joint cannot be taken to be at 0 before the first step, or "" if 0 is clearly meant.
 
-        It is of torques and normalised actions: ranges that are symmetric or end at 0, in units that are no position's.
+        It is of our presets' torques, and of normalised actions: ranges within [-1, 1] that are symmetric or end at 0,
+        in units that are no position's.
         """
-        if POSITIONS & set(self.units.replace("/", " ").split()):
+        if self.units == ENV_ACTION:
+            return ""
+        if POSITIONS & set(re.findall(r"[a-z]+", self.units.lower())):
             return f"the limits are in {self.units}"
         for name, low, high in zip(self.names, self.low, self.high, strict=True):
             if not low <= 0 <= high:
                 return f"0 is outside the range of {name!r}, [{low:g}, {high:g}]"
             if min(-low, high) > 0 and abs(low + high) > 1e-6 * (high - low):
                 return f"the range of {name!r}, [{low:g}, {high:g}], is not symmetric about 0"
-            if np.isclose(high, (np.pi, 2 * np.pi), rtol=1e-3, atol=0).any() and low < 0:
-                return f"the range of {name!r}, [{low:g}, {high:g}], is an angle's"
+            if high - low > 2:
+                return f"the range of {name!r}, [{low:g}, {high:g}], may be an angle's"
         return ""
 
     def __eq__(self, other: object) -> bool:

@@ -7,7 +7,7 @@ in robots/ (docs/deviations.md says how the paper's contradictions were resolved
 from collections.abc import Callable
 from functools import partial
 
-from slewrl.limits import RateLimits
+from slewrl.limits import ENV_ACTION, RateLimits
 from slewrl.registry import did_you_mean
 
 ANT = [f"{part}_{leg}" for leg in (4, 1, 2, 3) for part in ("hip", "ankle")]
@@ -37,7 +37,7 @@ def preset(task: str, name: str) -> RateLimits:
 
 
 def _torque(names: list[str], groups: list[str], delta: list[str], bound: str) -> RateLimits:
-    return RateLimits(delta, f"-{bound}", bound, names=names, groups=groups, units="env action")
+    return RateLimits(delta, f"-{bound}", bound, names=names, groups=groups, units=ENV_ACTION)
 
 
 def _ant(delta: list[str]) -> RateLimits:

@@ -10,7 +10,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from slewrl.envs.checked import returned
-from slewrl.envs.reset import RESET, Given, ResetAction, Unsaid, without_ours
+from slewrl.envs.reset import Given, ResetAction, Unsaid, without_ours
 from slewrl.envs.state import CopiedEpisode
 from slewrl.limits import RateLimits
 from slewrl.metrics import RateUse, rate_use
@@ -36,6 +36,8 @@ class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordCo
 
     dicts = False
     """Whether Dict observations are taken, too."""
+    narrow = True
+    """Whether reset actions are floats of 32 bits, as all is that a policy of ours executes and its replay holds."""
 
     def __init__(
         self, env: gym.Env[Any, Any], limits: RateLimits, reset_action: Given = None, unsaid: Unsaid = "warn"
@@ -45,20 +47,21 @@ class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordCo
         self.limits, self.name = limits, _name(env)
         self.observation_space = augmented_space(self.name, env.observation_space, env.action_space, limits, self.dicts)
         self.dtype: Any = env.action_space.dtype
-        self.first = ResetAction(self.name, limits, reset_action, self.dtype, unsaid)
+        dtype = np.float32 if self.narrow else self.dtype
+        self.first = ResetAction(self.name, limits, reset_action, dtype, unsaid, means_zero(env.spec))
         self.chain: list[NDArray[Any]] = []
         """The reset action and what was executed since; empty before the first reset."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode with its reset action as the previous one; ``options["reset_action"]`` says another."""
         observation, info = returned(self.env, self.name, "reset", seed=seed, options=without_ours(options))
-        self.chain = [self.first.find(self.env, options, info)]
+        self.chain = [_own(self.first.find(self.env, options, info), self.dtype)]
         return self._augmented(observation), info
 
     @property
     def reset_action(self) -> NDArray[Any]:
         """What counts as executed before the first step of the episode under way, (d,)."""
-        return self.chain[0] if self.chain else self.first.usual
+        return self.chain[0] if self.chain else _own(self.first.usual, self.dtype)
 
     @property
     def previous(self) -> NDArray[Any]:
@@ -74,7 +77,7 @@ class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordCo
     def _execute(self, executed: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         if not self.chain:
             raise reset_needed(self.name)
-        self.chain.append(executed.copy())  # ours: an environment may scale what it is handed in place
+        self.chain.append(_own(executed, self.dtype))  # an environment may scale what it is handed in place
         parts = returned(self.env, self.name, "step", executed)
         observation, reward, terminated, truncated, info = parts
         if terminated or truncated:
@@ -105,6 +108,8 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
 
     dicts = False
     """Whether Dict observations are taken, too."""
+    narrow = True
+    """As of ``Augment``."""
 
     def __init__(
         self,
@@ -120,8 +125,9 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
         self.single_observation_space = single
         self.observation_space = batch_space(single, env.num_envs)
         self.dtype: Any = env.single_action_space.dtype
-        self.first = ResetAction(self.name, limits, reset_action, self.dtype, unsaid)
-        self.reset_actions = np.tile(self.first.usual, (env.num_envs, 1))
+        dtype = np.float32 if self.narrow else self.dtype
+        self.first = ResetAction(self.name, limits, reset_action, dtype, unsaid, means_zero(env.spec))
+        self.reset_actions = np.tile(self.first.usual, (env.num_envs, 1)).astype(self.dtype)
         """(N, d): what counts as executed before the first step of each episode under way."""
         self.mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
         self.previous = self.reset_actions.copy()
@@ -151,7 +157,7 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
         """Hand the actions on unchanged, and remember those that were executed."""
         if not self._begun:
             raise reset_needed(self.name)
-        executed = np.array(actions, dtype=self.dtype)
+        executed = _own(actions, self.dtype)
         parts = returned(self.env, self.name, "step", executed.copy())
         observations, rewards, terminated, truncated, info = parts
         ended = terminated | truncated
@@ -183,27 +189,30 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
     def _restart(self, mask: NDArray[np.bool_], info: dict[str, Any], options: dict[str, Any] | None = None) -> None:
         if not mask.any():
             return
-        self.reset_actions = np.where(mask[:, None], self._found(mask, info, options), self.reset_actions)
-        self.previous = np.where(mask[:, None], self.reset_actions, self.previous)
+        starts = self.reset_actions.copy()
+        for k, start in self.first.find_each(self.env, mask, options, info):
+            starts[k] = start
+        self.reset_actions = _own(starts, self.dtype)
+        self.previous = _own(np.where(mask[:, None], starts, self.previous), self.dtype)
         self._since[mask] = len(self._taken)
         if past := int(self._since.min()):  # nobody's any more
             del self._taken[:past]
             self._since -= past
 
-    def _found(self, mask: NDArray[np.bool_], info: dict[str, Any], options: dict[str, Any] | None) -> NDArray[Any]:
-        """The reset actions, (d,) or (N, d), of the environments of ``mask``, which have just been reset."""
-        told = info.get(RESET)
-        if told is None:
-            return self.first.find(self.env, options, {})
-        # Gymnasium fills the rows of environments that said nothing with zeros, and marks those that did.
-        missing = mask & ~np.asarray(info.get(f"_{RESET}", mask))
-        rows = np.where((mask & ~missing)[:, None], np.stack(told), self.first.usual)
-        if missing.any() and RESET not in (options or {}):
-            rows[missing] = self.first.find(self.env, options, {})
-        return self.first.find(self.env, options, {RESET: rows})
-
     def _augmented(self, observations: Any) -> Any:
         return augmented(observations, self.previous)
+
+
+def _own(action: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """A copy that nobody else writes to."""
+    made = np.array(action, dtype=dtype)
+    made.setflags(write=False)
+    return made
+
+
+def means_zero(spec: Any) -> bool:
+    """Whether a task is one of Gymnasium's own, whose actions are torques and forces."""
+    return str(getattr(spec, "entry_point", "")).startswith("gymnasium.envs.")
 
 
 def augmented(observation: Any, prev: NDArray[Any]) -> Any:

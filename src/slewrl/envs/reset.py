@@ -11,7 +11,7 @@ It comes from the first of these that has one:
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -42,33 +42,47 @@ class ResetAction:
         name: of the environment, for messages.
         limits: of d joints.
         given: what the user said to the wrapper.
-        dtype: of the environment's actions.
+        dtype: of what comes out.
         unsaid: what to do where nobody says it.
+        zero: whether the environment is known to mean 0.
     """
 
-    def __init__(self, name: str, limits: RateLimits, given: Given, dtype: Any, unsaid: Unsaid) -> None:
+    def __init__(
+        self, name: str, limits: RateLimits, given: Given, dtype: Any, unsaid: Unsaid, zero: bool = False
+    ) -> None:
         self.name, self.limits, self.dtype, self.unsaid = name, limits, dtype, unsaid
         self._asked = given if callable(given) else None
         said = None if callable(given) else given
-        self.said = limits.reset is not None or said is not None
-        """Whether the user said it in numbers."""
+        self.known = zero or limits.reset is not None or said is not None
+        """Whether ``usual`` is more than a guess."""
         self.usual = start_action(limits, said, dtype)
         """(d,): of an episode for which nobody says more."""
 
     def find(self, env: Any, options: dict[str, Any] | None, info: dict[str, Any]) -> NDArray[Any]:
-        """Of the episode that has just begun, (d,), or (N, d) where the source has one for each of N environments."""
-        if options and options.get(RESET) is not None:
-            return self._read(options[RESET])
-        if self._asked is not None:
-            return self._read(self._ask(env))
-        if info.get(RESET) is not None:
-            return self._read(info[RESET])
-        if not self.said:
-            self._complain()
-        return self.usual
+        """Of the episode that has just begun, (d,)."""
+        said = self._said(env, options)
+        return self._read(info.get(RESET) if said is None else said)
 
-    def _ask(self, env: Any) -> Values:
-        assert self._asked is not None
+    def find_each(
+        self, env: Any, which: NDArray[np.bool_], options: dict[str, Any] | None, info: dict[str, Any]
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Of those of N environments that have just begun an episode, (N,): number and (d,) of each."""
+        said: Any = self._said(env, options)
+        rows = not isinstance(said, str | Mapping) and np.ndim(said) == 2
+        if rows and len(said) != len(which):
+            raise ValueError(
+                f"{self.name}: reset_action has {len(said)} rows, expected {len(which)}: one each, or (d,)"
+            )
+        for k in np.flatnonzero(which).tolist():
+            mine = said[k] if rows else said
+            yield k, self._read(_told(info, k) if mine is None else mine)
+
+    def _said(self, env: Any, options: dict[str, Any] | None) -> Values | None:
+        """What the caller of the reset says, or the user's function."""
+        if options and options.get(RESET) is not None:
+            return options[RESET]
+        if self._asked is None:
+            return None
         try:
             return self._asked(env)
         except Exception as error:
@@ -77,11 +91,12 @@ class ResetAction:
                 "expected one such as lambda env: env.unwrapped.data.qpos"
             ) from error
 
-    def _read(self, values: Values) -> NDArray[Any]:
-        rows: Any = values
-        if not isinstance(values, str | Mapping) and np.ndim(rows) == 2:
-            return np.stack([start_action(self.limits, row, self.dtype) for row in rows])
-        return start_action(self.limits, values, self.dtype)
+    def _read(self, values: Values | None) -> NDArray[Any]:
+        if values is not None:
+            return start_action(self.limits, values, self.dtype)
+        if not self.known:
+            self._complain()
+        return self.usual
 
     def _complain(self) -> None:
         if not (reason := self.limits.why_not_zero()):
@@ -95,17 +110,27 @@ class ResetAction:
             UserWarning,
             stacklevel=4,
         )
-        self.said = True  # once is enough
+        self.known = True  # once is enough
+
+
+def _told(info: dict[str, Any], k: int) -> Any:
+    """What environment k of several told in its info, in Gymnasium's layout: arrays over all, and marks of who did."""
+    told, marks = info.get(RESET), info.get(f"_{RESET}")
+    if told is None or (marks is not None and not marks[k]):
+        return None
+    if isinstance(told, Mapping):
+        return {joint: values[k] for joint, values in told.items() if f"_{joint}" in told}
+    return told[k]
 
 
 def start_action(limits: RateLimits, wanted: Values | None, dtype: Any) -> NDArray[Any]:
-    """A reset action in the environment's dtype, (d,): ``wanted``, the limits' own, or 0 moved into the range."""
+    """A reset action, (d,), read-only: ``wanted``, the limits' own, or 0, moved into the range of ``dtype``."""
     import torch
 
     said = limits.reset if wanted is None else read_reset(wanted, limits)
     pose = np.zeros(limits.dim) if said is None else said
-    # In float32 if the environment's dtype is wider: what a policy executes is, and its replay must hold it exactly.
-    start: NDArray[Any] = limits.clamp(torch.from_numpy(pose.astype(np.float32))).numpy().astype(dtype)
+    start: NDArray[Any] = limits.clamp(torch.from_numpy(pose.astype(dtype))).numpy()
+    start.setflags(write=False)
     return start
 
 
@@ -127,7 +152,7 @@ def parse_reset(text: str) -> Values:
     parts = [part.strip() for part in text.split(",")]
     if "=" in text:
         pairs = [part.partition("=") for part in parts]
-        if len({name for name, _, _ in pairs}) < len(pairs):
+        if len({name.strip() for name, _, _ in pairs}) < len(pairs):
             raise ValueError(f"--reset-action is {text!r}, which names a joint twice")
         return {name.strip(): value.strip() for name, _, value in pairs}
     return parts[0] if len(parts) == 1 else parts

@@ -58,6 +58,7 @@ class RateLimit(Augment):
     """
 
     dicts = True
+    narrow = False
 
     def __init__(
         self,
@@ -91,6 +92,7 @@ class RateLimitVector(AugmentVector):
     """The twin of ``RateLimit`` for vector environments, in every ``AutoresetMode``; its arguments are the same."""
 
     dicts = True
+    narrow = False
 
     def __init__(
         self,
