@@ -272,6 +272,28 @@ def test_torchrls_environments(way):
     assert rolled(twin)[-1] == (7, 4, 0)
 
 
+def test_torchrls_transforms():
+    """A copy and a clone have a chain of their own; a shallow copy of the environment shares both."""
+    ours = pytest.importorskip("slewrl.integrations.torchrl")
+    envs = pytest.importorskip("torchrl.envs")
+    from tensordict import TensorDict
+
+    env = envs.TransformedEnv(envs.GymEnv("Pendulum-v1"), ours.RateLimitTransform(PENDULUM))
+    seen = env.step(env.reset().set("action", torch.ones(1)))["next"]
+    twin = copy.copy(env.transform)
+    assert twin.counts == (1, 1, 0)
+    for other in (twin, env.transform.clone()):
+        other._reset(TensorDict(), TensorDict())
+        other._step(other.inv(TensorDict(action=-torch.ones(1))), TensorDict())
+    assert (twin.counts, other.counts, env.transform.counts) == ((2, 2, 0), (1, 1, 0), (1, 1, 0))
+    twin = copy.copy(env)
+    assert twin.base_env is env.base_env
+    seen = twin.step(seen.set("action", torch.ones(1)))["next"]
+    seen = env.step(seen.set("action", torch.ones(1)))["next"]
+    assert seen["previous_action"].item() == pytest.approx(0.3)
+    assert env.transform.counts == (3, 3, 0)
+
+
 class Follow:
     """Of rsl_rl's kind, and with a copy of its own."""
 
@@ -348,6 +370,18 @@ def test_what_cannot_be_copied_says_so(way, walking, tmp_path):
     for message, original in refused.items():
         with pytest.raises(TypeError, match=message):
             WAYS[way](original)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_environments_in_other_processes_cannot_be_copied_and_go_on(way):
+    env = RateLimitVector(gym.make_vec("Pendulum-v1", 2, vectorization_mode="async"), PENDULUM)
+    try:
+        env.reset(seed=0)
+        with pytest.raises(TypeError, match="AsyncVectorEnv.* cannot be copied.*SyncVectorEnv"):
+            WAYS[way](env)
+        acted(env)
+    finally:
+        env.close()
 
 
 class Worlds(SimulatedWorlds):

@@ -285,6 +285,8 @@ def test_an_environment_that_would_not_do(monkeypatch):
         RateLimitedVecEnv(Follow(), RateLimits([0.1, 0.2], -1, 1))
     with pytest.raises(ValueError, match="'none' limits nothing"):
         RateLimitedVecEnv(Follow(), LIMITS, "none")
+    with pytest.raises(ValueError, match="Follow: reset_action is <function .*expected one fixed pose"):
+        RateLimitedVecEnv(Follow(), LIMITS, reset_action=lambda env: [0.0, 0.0, 0.0])
     with pytest.raises(ValueError, match=r"wrap it in RateLimitedVecEnv\(env, limits\)"):
         make_runner(Follow())
     monkeypatch.setattr(Follow, "clip_actions", 1.0, raising=False)

@@ -1,6 +1,7 @@
 """Stable-Baselines3 itself, under limits: what reaches env.step, what critics see, gradients, saving, refusals."""
 
 import base64
+import functools
 import io
 import json
 import os
@@ -31,7 +32,7 @@ from slewrl.augmented import previous_action
 from slewrl.deploy import bundle
 from slewrl.deploy.sb3_model import deployable_model
 from slewrl.errors import UserFacingError
-from slewrl.integrations.sb3 import SAC, TD3, SACPolicy, VecNormalize, load
+from slewrl.integrations.sb3 import SAC, TD3, SACActor, SACPolicy, VecNormalize, load
 
 TASK = "HalfCheetah-v5"
 LIMITS = RateLimits.preset(TASK, "tight")
@@ -591,5 +592,78 @@ def test_an_extractor_of_ones_own_is_not_left_out_of_a_bundle_in_silence(tmp_pat
     SAC("MlpPolicy", make(), policy_kwargs={"net_arch": NET, "features_extractor_class": Doubled}).save(
         tmp_path / "model.zip"
     )
-    with pytest.raises(UserFacingError, match="Doubled.*expected FlattenExtractor"):
+    with pytest.raises(UserFacingError, match="Doubled.*expected .*FlattenExtractor"):
         deployable_model(tmp_path / "model.zip")
+
+
+class Tanh(torch.nn.Module):
+    """Not torch's."""
+
+    def forward(self, x):
+        return 3 * x
+
+
+class LyingExtractor(FlattenExtractor):
+    """Of a name that is taken."""
+
+    def forward(self, observations):
+        return 2 * super().forward(observations)
+
+
+LyingExtractor.__name__ = LyingExtractor.__qualname__ = "FlattenExtractor"
+
+
+class MyActor(SACActor):
+    """With another mean."""
+
+    def get_action_dist_params(self, obs):
+        mean, log_std, rest = super().get_action_dist_params(obs)
+        return mean + 1, log_std, rest
+
+
+class MyPolicy(SACPolicy):
+    """With an actor of one's own."""
+
+    Actor = MyActor
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "told"),
+    [
+        ("MlpPolicy", {"activation_fn": Tanh}, "activation is .*test_sb3.Tanh"),
+        ("MlpPolicy", {"activation_fn": functools.partial(torch.nn.LeakyReLU, 0.5)}, "activation is .*partial.*0.5"),
+        (
+            "MlpPolicy",
+            {"features_extractor_class": LyingExtractor},
+            "features extractor is .*test_sb3.FlattenExtractor",
+        ),
+        (MyPolicy, {}, "policy is .*test_sb3.MyPolicy"),
+    ],
+)
+def test_what_export_cannot_write_is_saved_all_the_same_and_refused_by_name(policy, options, told, tmp_path):
+    """A name of one's own that torch or Stable-Baselines3 has, too, does not pass for theirs."""
+    agent = SAC(policy, make(), policy_kwargs={"net_arch": NET, **options}, buffer_size=10)
+    agent.save(tmp_path / "model.zip")
+    with pytest.raises(UserFacingError, match=f"model.zip: its {told}.*, expected "):
+        deployable_model(tmp_path / "model.zip")
+
+
+def test_a_model_that_cannot_be_described_is_saved_all_the_same(tmp_path):
+    venv = make_vec_env(make, 1, vec_env_cls=SubprocVecEnv)
+    agent = model(env=venv).learn(3)
+    venv.close()  # and nobody can be asked for the reset action any more
+    agent.save(tmp_path / "model.zip")
+    assert SAC.load(tmp_path / "model.zip").num_timesteps == 3
+    with pytest.raises(UserFacingError, match=r"could not be described when it was saved .*OSError"):
+        deployable_model(tmp_path / "model.zip")
+
+
+@pytest.mark.parametrize("shape", [(16,), (), (16, 16, 1)])
+def test_weights_that_are_no_matrix_are_refused_in_a_sentence(shape, tmp_path):
+    agent = model()
+    agent.save(tmp_path / "model.zip")
+    weights = io.BytesIO()
+    torch.save({**agent.policy.state_dict(), "actor.latent_pi.2.weight": torch.zeros(shape)}, weights)
+    strange = doctored(tmp_path / "model.zip", tmp_path / "strange.zip", lambda data: None, weights.getvalue())
+    with pytest.raises(UserFacingError, match="strange.zip: its actor has weights .* expected a network"):
+        deployable_model(strange)

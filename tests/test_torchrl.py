@@ -385,6 +385,8 @@ def test_environments_that_cannot_be_limited():
         limited(unbounded)
     with pytest.raises(ValueError, match=r"'joint0' range over \[-3.0, 3.0\], beyond .*environment's own units"):
         limited(gym.make("Pendulum-v1"), limits=RateLimits([0.4], low=-3.0, high=3.0))
+    with pytest.raises(ValueError, match="RateLimitTransform: reset_action is <function .*expected one fixed pose"):
+        RateLimitTransform(PENDULUM, reset_action=lambda env: [0.0])
     with pytest.raises(ValueError, match="put it outside"):
         envs.SerialEnv(2, lambda: limited(watched())).reset()
     with pytest.raises(ValueError, match=r"call env.reset\(\) first"):

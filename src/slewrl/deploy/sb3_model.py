@@ -10,7 +10,7 @@ import json
 import pickle
 import pickletools
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ from slewrl.agents.normalize import Normalizer
 from slewrl.deploy.bundle import LARGEST
 from slewrl.deploy.export import Clamped, Deployable, DeployedPolicy, describe
 from slewrl.envs.reset import known_start
-from slewrl.errors import UserFacingError
-from slewrl.integrations import MODEL_VERSION
+from slewrl.errors import UserFacingError, shortened
+from slewrl.integrations import MODEL_VERSION, full_name
 from slewrl.layers import make_layer
 from slewrl.limits import RateLimits
 from slewrl.reading import Values
@@ -32,8 +32,11 @@ from slewrl.trust import code_named, require_trust
 
 ACTORS = {"SAC": ("actor.latent_pi.", "actor.mu."), "TD3": ("actor.mu.",)}
 """Algorithm -> how the names of its actor's weights begin, in the order of layers."""
-ACTIVATIONS = ("ReLU", "SiLU", "Tanh", "ELU", "GELU", "LeakyReLU")
-"""Of torch.nn."""
+POLICY = "slewrl.integrations.sb3.{algorithm}Policy"
+EXTRACTOR = "stable_baselines3.common.torch_layers.FlattenExtractor"
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    full_name(kind): kind for kind in (nn.ReLU, nn.SiLU, nn.Tanh, nn.ELU, nn.GELU, nn.LeakyReLU)
+}
 
 
 class _Saved(NamedTuple):
@@ -65,17 +68,26 @@ def deployable_model(path: Path, trust: bool = False, reset_action: Values | Non
         return _deployable(path, about, _tensors(saved.weights), saved.version)
     except UserFacingError as error:
         raise UserFacingError(f"{path}: {error}") from error.__cause__
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError) as error:
         raise UserFacingError(f"{path}: its description is not understood: {type(error).__name__} {error}") from error
 
 
 def _deployable(path: Path, about: dict[str, Any], weights: dict[str, Tensor], version: str) -> Deployable:
     if about["version"] != MODEL_VERSION:
-        raise UserFacingError(f"its description is of version {about['version']}, expected {MODEL_VERSION}")
+        raise UserFacingError(
+            f"its description is of version {about['version']}, expected {MODEL_VERSION}: load it and save it again"
+        )
+    if "failed" in about:
+        raise UserFacingError(
+            f"it could not be described when it was saved ({shortened(about['failed'], 200)}): load it, give it a "
+            "working environment by set_env, and save it again"
+        )
     if about["flat"] is not True:
         raise UserFacingError("it sees a Dict of observations, but a bundle's observations are flat")
-    if about["extractor"] != "FlattenExtractor":
-        raise UserFacingError(f"its features extractor is {about['extractor']}, expected FlattenExtractor, as it is")
+    _check_known("algorithm", about["algorithm"], ACTORS)
+    _check_known("policy", about["policy"], [POLICY.format(algorithm=about["algorithm"])])
+    _check_known("features extractor", about["extractor"], [EXTRACTOR])
+    _check_known("activation", about["activation"], ACTIVATIONS)
     limits = RateLimits(**about["limits"])
     layer = make_layer(about["layer"], about["density"], **about["layer_options"])
     net = _network(about["algorithm"], about["activation"], weights, limits.dim)
@@ -95,24 +107,27 @@ def _deployable(path: Path, about: dict[str, Any], weights: dict[str, Tensor], v
     return Deployable(module, describe(path, module, pose, limits.dt, parts, provenance))
 
 
+def _check_known(what: str, name: Any, known: Collection[str]) -> None:
+    """Refuse what would be left out of a bundle, or replaced by its namesake."""
+    if name not in known:
+        raise UserFacingError(f"its {what} is {shortened(name, 120)}, expected {' or '.join(known)}, as it is")
+
+
 def _network(algorithm: str, activation: str, weights: dict[str, Tensor], joints: int) -> Any:
     """From a flat observation (N, n) to the mean latent (N, d)."""
-    if algorithm not in ACTORS:
-        raise UserFacingError(f"its algorithm is {algorithm!r}, expected {' or '.join(ACTORS)}")
-    if activation not in ACTIVATIONS:
-        raise UserFacingError(f"its activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}")
     names = [name for begin in ACTORS[algorithm] for name in weights if name.startswith(begin)]
     linears = [name.removesuffix(".weight") for name in names if name.endswith(".weight")]
     shapes = [tuple(weights[f"{name}.weight"].shape) for name in linears]
-    fitting = all(after[1] == before[0] for before, after in pairwise(shapes))
-    if not shapes or not fitting or shapes[-1][0] != joints or shapes[0][1] < joints:
+    matrices = bool(shapes) and all(len(shape) == 2 for shape in shapes)
+    fitting = matrices and all(after[1] == before[0] for before, after in pairwise(shapes))
+    if not fitting or shapes[-1][0] != joints or shapes[0][1] < joints:
         raise UserFacingError(f"its actor has weights {shapes}, expected a network that ends in {joints} joints")
     layers: list[nn.Module] = []
     for name in linears:
         outputs, columns = weights[f"{name}.weight"].shape
         linear = nn.Linear(columns, outputs)
         linear.load_state_dict({key: weights[f"{name}.{key}"] for key in ("weight", "bias")})
-        layers += [linear, getattr(nn, activation)()]
+        layers += [linear, ACTIVATIONS[activation]()]
     return nn.Sequential(*layers[:-1])
 
 

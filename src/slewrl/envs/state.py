@@ -17,6 +17,12 @@ class CopiedEpisode(Copied):
     """A wrapper whose copies go on in the episode: Gymnasium makes many environments anew instead of copying them."""
 
     def __getstate__(self) -> dict[str, Any]:
+        inner = self.unwrapped  # type: ignore[attr-defined]
+        if isinstance(inner, gym.vector.VectorEnv) and not hasattr(inner, "envs"):
+            raise TypeError(
+                f"{inner} cannot be copied: its environments are out of reach, as those in other processes are; make "
+                "another, or use a gymnasium.vector.SyncVectorEnv"
+            )
         states = [get_state(env) for env in _single(self)]
         for env, state in zip(_single(self), states, strict=True):
             if state is None and _begun(env) and isinstance(env.unwrapped, gym.utils.EzPickle):

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from slewrl.copying import Copied
-from slewrl.envs.reset import known_start
 from slewrl.errors import UserFacingError
 from slewrl.integrations.action_term import PREVIOUS, CommandChain, find_guard
+from slewrl.integrations.fixed_start import fixed_start
 from slewrl.layers import hard_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
@@ -181,7 +181,7 @@ class RateLimitedVecEnv(Copied, VecEnv):  # type: ignore[misc]
         self.layer = hard_layer(layer, limits)
         _check_untouched(env)
         self.env, self.limits = env, limits
-        start = known_start(type(env).__name__, limits, reset_action, "warn")
+        start = fixed_start(type(env).__name__, limits, reset_action, "warn")
         self.start = torch.from_numpy(start).to(env.device).repeat(env.num_envs, 1)
         self.commands = CommandChain(limits, self.start, self.layer)
 

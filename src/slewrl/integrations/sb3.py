@@ -27,7 +27,7 @@ from slewrl.augmented import previous_action
 from slewrl.box import FeasibleBox
 from slewrl.envs.augment import PREVIOUS
 from slewrl.errors import UserFacingError
-from slewrl.integrations import MODEL_VERSION
+from slewrl.integrations import MODEL_VERSION, full_name
 from slewrl.layers import LAYERS, make_layer
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
@@ -284,9 +284,12 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
             known: Any = seen.obs_rms
             self.normalizer = {"mean": known.mean.copy(), "variance": known.var.copy()}
             self.normalizer |= {"epsilon": seen.epsilon, "clip": seen.clip_obs}
-        if self.env is not None and self._last_obs is not None:  # it has been reset: now it is known
-            self.reset_action = self.env.get_attr("reset_action")[0].tolist()
-        self.deployment = self.described()
+        try:
+            if self.env is not None and self._last_obs is not None:  # it has been reset: now it is known
+                self.reset_action = self.env.get_attr("reset_action")[0].tolist()
+            self.deployment = self.described()
+        except Exception as error:  # what was learned is worth more than its export
+            self.deployment = {"version": MODEL_VERSION, "failed": f"{type(error).__name__}: {error}"}
         super().save(*args, **kwargs)
 
     def described(self) -> dict[str, Any]:
@@ -307,8 +310,9 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
             "reset_action": self.reset_action,
             **_recipe(policy.layer),
             "flat": isinstance(policy.observation_space, spaces.Box),
-            "extractor": policy.features_extractor_class.__name__,
-            "activation": policy.activation_fn.__name__,
+            "policy": full_name(type(policy)),
+            "extractor": full_name(policy.features_extractor_class),
+            "activation": full_name(policy.activation_fn),
             "normalizer": {key: np.asarray(value).tolist() for key, value in known.items()} or None,
         }
 

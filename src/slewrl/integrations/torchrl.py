@@ -12,11 +12,12 @@ The distribution makes good actions, the transform makes sure: what reaches the 
 reached it before, exactly, whoever chose it (a random warm-up, an exploration module, a policy with NaN weights).
 """
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -27,8 +28,8 @@ from torch.distributions import Distribution
 from slewrl import boxmath
 from slewrl.box import HALF_TYPES, FeasibleBox
 from slewrl.envs.augment import PREVIOUS, check_range
-from slewrl.envs.reset import known_start
 from slewrl.errors import UserFacingError
+from slewrl.integrations.fixed_start import fixed_start
 from slewrl.layers import ActionLayer, make_layer
 from slewrl.layers.inverse import invert, uninterval
 from slewrl.layers.truncnorm import TruncNorm, truncated_log_density
@@ -311,9 +312,20 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
     ) -> None:
         super().__init__(in_keys=[], out_keys=[previous_key], in_keys_inv=[action_key], out_keys_inv=[action_key])
         self.limits, self.action_key, self.previous_key = limits, action_key, previous_key
-        self.start: NDArray[np.float32] = known_start("RateLimitTransform", limits, reset_action, "refuse")
+        self.start: NDArray[np.float32] = fixed_start("RateLimitTransform", limits, reset_action, "refuse")
         self._rounded: LimitArrays = tuple(_array(x) for x in limits.rounded(DTYPE, edges="tight").working)
         self._ledger = _Ledger()
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(vars(self), _ledger=copy.deepcopy(self._ledger))
+        return twin
+
+    def clone(self) -> Self:
+        """One like it for another environment, whose chain of actions it will follow."""
+        twin: Self = super().clone()
+        twin._ledger = _Ledger()
+        return twin
 
     @property
     def counts(self) -> GuardCounts:
