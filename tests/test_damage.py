@@ -4,8 +4,10 @@ Never a traceback; never a number that differs from the undamaged run's without 
 """
 
 import json
+import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -92,6 +94,18 @@ def link(path):
     path.symlink_to(path.parent / "nowhere")
 
 
+def link_to_a_file(path):
+    path.unlink()
+    thesis = path.parent / "thesis.txt"
+    thesis.write_text("years of work")
+    path.symlink_to(thesis)
+
+
+def unharmed(folder):
+    """What a link leads to is somebody else's."""
+    return all(thesis.read_text() == "years of work" for thesis in folder.rglob("thesis.txt"))
+
+
 DAMAGES = {
     "empty": lambda path: path.write_bytes(b""),
     "cut": cut,
@@ -102,6 +116,7 @@ DAMAGES = {
     "a folder": folder,
     "gone": Path.unlink,
     "a link": link,
+    "a link to a file": link_to_a_file,
 }
 OF_A_RUN = (
     "run.json", "limits.yaml", "provenance.json", "train.csv", "eval.csv", "timing.csv", "replay/rows.bin",
@@ -132,9 +147,10 @@ def test_a_damaged_run_is_evaluated_and_exported_or_refused(runs, slewrl, tmp_pa
         if result.returncode or name in ("run.json", "limits.yaml"):
             assert refused(result, name) and name in ("run.json", "limits.yaml"), damage
         elif name.endswith("40.ckpt") and damage != "gone":
-            assert "40.ckpt" in result.stdout and "step 20 of 60" in result.stdout
+            assert "40.ckpt" in result.stdout and "step 20 of 60" in " ".join(result.stdout.split())
         if export and damage != "flipped":
             refused(slewrl("export", run, "--out", "policy.bundle"), name)
+        assert unharmed(run), damage
 
 
 @pytest.mark.parametrize("name", OF_A_RUN)
@@ -151,13 +167,15 @@ def test_a_damaged_run_ends_as_it_would_have_or_is_refused(runs, tmp_path, name)
         except (ValueError, OSError) as error:
             assert Path(name).name in str(error) or "holds no run" in str(error), damage
             continue
+        finally:
+            assert unharmed(run.path), damage
         ends += 1
         assert [(run.path / log).read_bytes() for log in deciding] == [
             (runs.whole.path / log).read_bytes() for log in deciding
         ], damage
         newest = [checkpoint.checkpoints(one.checkpoints)[-1].read_bytes() for one in (run, runs.whole)]
         assert newest[0] == newest[1], damage
-    assert ends == {"provenance.json": 9, "timing.csv": 7}.get(name, 9 if name.endswith("ckpt") else 0)
+    assert ends == {"provenance.json": 10, "timing.csv": 7}.get(name, 10 if name.endswith("ckpt") else 0)
 
 
 @pytest.mark.parametrize("name", OF_A_CAMPAIGN)
@@ -173,6 +191,7 @@ def test_a_damaged_campaign_is_shown_collected_and_reported_or_refused(runs, sle
         for command in commands:
             result = slewrl(*command)
             assert result.returncode == 0 or refused(result, name), (damage, command)
+        assert unharmed(campaign), damage
 
 
 # ---------------------------------------------------------------- names that look like markup
@@ -256,10 +275,28 @@ def test_an_empty_value_is_no_path(slewrl, tmp_path, command):
         ({"version": 2, "spec": {"tusk": "x"}}, r"run.json: unknown entries \['tusk'\]"),
         ({"version": 2, "spec": {"environments": 0}}, "run.json: environments is 0, expected at least 1"),
         ({"version": 2, "spec": {"seed": -1}}, "run.json: seed is -1, expected at least 0"),
-        ({"version": ["x" * 1000]}, r"run.json is of version \['x{30,40}…, expected 2"),
+        ({"version": 2, "spec": {"seed": 2**63}}, "run.json: seed is 9223372036854775808, expected less than 2..63"),
+        (
+            {"version": 2, "spec": {"seed": 10**4000}},
+            r"run.json: seed is 10{39}\.\.\. .4001 characters., expected less",
+        ),
+        ({"version": ["x" * 1000]}, r"run.json is of version \['x{38}\.\.\. .1004 characters., expected 2"),
     ],
 )
 def test_a_run_json_that_is_wrong_is_named(tmp_path, data, message):
     (tmp_path / "run.json").write_text(json.dumps(data))
     with pytest.raises(ValueError, match=message):
         RunFolder(tmp_path).spec()
+
+
+def test_a_number_that_python_does_not_read_is_named(tmp_path):
+    (tmp_path / "run.json").write_text('{"version": ' + "9" * 5_000 + "}")
+    with pytest.raises(ValueError, match="run.json is not readable as JSON .Exceeds the limit"):
+        RunFolder(tmp_path).spec()
+
+
+def test_a_reset_action_by_joint_names_makes_a_short_name():
+    short, long = (RunSpec("A-v0", reset_action=",".join(f"joint_{k}=0.{k}" for k in range(n))) for n in (2, 40))
+    assert "reset_action=joint_0=0.0,joint_1=0.1-" in short.key  # 23 characters
+    assert re.search("reset_action=[0-9a-f]{8}-s12345$", long.key)
+    assert replace(long, reset_action=long.reset_action + "5").key != long.key

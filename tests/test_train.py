@@ -20,8 +20,9 @@ from forked import cpu_time, training
 
 from slewrl import RateLimits, checkpoint
 from slewrl.envs.checked import BrokenEnvironmentError
+from slewrl.files import FOLDERS
 from slewrl.logs import Logs
-from slewrl.play import load_policy
+from slewrl.play import evaluate_run, load_policy
 from slewrl.runs import RunFolder, RunSpec
 from slewrl.train import Trainer, train
 
@@ -515,16 +516,16 @@ def resumed(folder):
     return messages
 
 
+@pytest.mark.parametrize("uninterrupted", ["sac"], indirect=True)
 def test_a_flipped_bit_in_the_rows_of_the_newest_checkpoint_falls_back(uninterrupted, stopped, again):
     """Rows the older checkpoint has not seen: it leads to the same end."""
-    spec, expected, _ = uninterrupted
+    expected = uninterrupted[1]
     flip_row(stopped, again, written_at(again, 600) + 3)
     messages = []
     assert train(SPEC, again, lambda row: messages.append(row.get("message")))
     assert "000000000800.ckpt is not used" in messages[0] and "do not match their checksum" in messages[0]
     assert messages[1] == "resumed at step 600"
-    if spec == SPEC:
-        assert fingerprint(again) == expected
+    assert fingerprint(again) == expected
 
 
 @pytest.mark.parametrize("age", [1, 90])
@@ -588,16 +589,16 @@ def test_a_log_that_lost_rows_of_both_checkpoints_is_refused(tmp_path, name):
         train(SPEC, trainer.folder)
 
 
+@pytest.mark.parametrize("uninterrupted", ["sac"], indirect=True)
 def test_a_directory_in_place_of_the_newest_checkpoint(uninterrupted, again):
-    spec, expected, _ = uninterrupted
+    expected = uninterrupted[1]
     newest = checkpoint.checkpoints(again.checkpoints)[-1]
     newest.unlink()
     (newest / "thesis").mkdir(parents=True)
-    assert "800.ckpt cannot be read: Is a directory" in resumed(again)[0]
+    assert "800.ckpt is no file, expected a checkpoint" in resumed(again)[0]
     assert train(SPEC, again)
     assert len(list(again.checkpoints.glob("*/thesis"))) == 1  # out of the way, not deleted
-    if spec == SPEC:
-        assert fingerprint(again) == expected
+    assert fingerprint(again) == expected
 
 
 def test_a_checkpoint_of_another_run_is_not_used(again):
@@ -631,6 +632,85 @@ def test_no_link_in_a_run_folder_is_written_through(tmp_path, name):
     with pytest.raises(OSError, match=f"{name} is a symbolic link"):
         train(SPEC, folder)
     assert elsewhere.read_text() == "years of work"
+
+
+def test_no_link_to_rows_of_the_right_size_is_written_through(again, tmp_path):
+    rows, elsewhere = again.path / "replay/rows.bin", tmp_path / "thesis"
+    rows.rename(elsewhere)
+    rows.symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+    with pytest.raises(OSError, match=r"rows.bin is a symbolic link"):
+        train(SPEC, again)
+    assert elsewhere.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_no_folder_of_a_run_is_a_link(again, tmp_path, name):
+    """Whoever made the run would have files overwritten, and old checkpoints deleted, where it leads."""
+    elsewhere = tmp_path / "thesis"
+    shutil.copytree(again.path / name, elsewhere) if (again.path / name).exists() else elsewhere.mkdir()
+    shutil.rmtree(again.path / name, ignore_errors=True)
+    (elsewhere / "episodes.csv").write_text("years of work")
+    (again.path / name).symlink_to(elsewhere)
+    before = {path.name: path.read_bytes() for path in elsewhere.iterdir()}
+    with pytest.raises(OSError, match=f"{name} is a symbolic link, expected a folder of the run's own"):
+        train(SPEC, again)
+    with pytest.raises(OSError, match=f"{name} is a symbolic link, expected a folder of the run's own"):
+        evaluate_run(again.path, 1)
+    assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == before
+
+
+def test_a_run_folder_may_itself_be_a_link(again, tmp_path):
+    (tmp_path / "link").symlink_to(again.path)
+    evaluate_run(tmp_path / "link", 1)
+    assert (again.path / "evaluation/episodes.csv").exists()
+
+
+def test_a_new_run_copies_its_files_through_no_link(counting, tmp_path):
+    folder, elsewhere = RunFolder(tmp_path / "run"), tmp_path / "thesis"
+    elsewhere.write_text("years of work")
+    folder.path.mkdir()
+    folder.limits.symlink_to(elsewhere)
+    folder.create(counting)
+    assert elsewhere.read_text() == "years of work"
+    assert folder.limits.read_text() == Path(counting.limits).read_text() and not folder.limits.is_symlink()
+
+
+# ---------------------------------------------------------------- what is no file
+
+
+def in_time(call):
+    """Opening a pipe waits for whoever is at its other end: nobody is."""
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it hangs"))
+    signal.alarm(10)
+    try:
+        return call()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def test_a_pipe_in_place_of_the_lock_is_refused(again):
+    os.mkfifo(again.path / "lock")
+    with pytest.raises(OSError, match="lock is no regular file"):
+        in_time(lambda: train(SPEC, again))
+
+
+def test_a_pipe_among_the_checkpoints_is_damage(again):
+    os.mkfifo(again.checkpoints / "000000099999.ckpt")
+    policy = in_time(lambda: load_policy(again.path))
+    assert policy.step == 800 and "99999.ckpt is no file" in policy.complaints[0]
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("nowhere"), Path.touch])
+def test_names_that_are_no_checkpoint_are_not_kept_in_its_place(tmp_path, make):
+    made = checkpoint.save(tmp_path, 20, {"a": 1})
+    for step in (98, 99):
+        make(tmp_path / f"{step:012d}.ckpt")
+    in_time(lambda: checkpoint.keep_last(tmp_path))
+    assert checkpoint.load(made) == {"a": 1}
+    steps = [checkpoint.save(tmp_path, step, {"a": step}) for step in (30, 40)]
+    assert [path.exists() for path in (made, *steps)] == [False, True, True]
 
 
 @pytest.mark.parametrize("agent", ["sac", "td3", "fastsac", "ppo", "ppo_lag"])

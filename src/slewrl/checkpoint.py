@@ -9,6 +9,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,7 +40,7 @@ def save(folder: Path, step: int, state: dict[str, Any]) -> Path:
     with written_whole(path, path.with_suffix(".tmp")) as file:
         file.write(MAGIC + hashlib.sha256(payload).digest() + payload)
     _sync_folder(folder)
-    _drop(checkpoints(folder)[:-KEEP])
+    _drop_before(path, KEEP)
     return path
 
 
@@ -53,14 +54,18 @@ def _plain(tree: Any) -> Any:
 
 
 def keep_last(folder: Path) -> None:
-    """Drop all but the newest: where a run was interrupted must not show once it is finished."""
-    _drop(checkpoints(folder)[:-1])
+    """Drop those before the newest whole one: where a run was interrupted must not show once it is finished."""
+    for path in reversed(checkpoints(folder)):
+        with suppress(CheckpointError):
+            load(path)
+            return _drop_before(path, 1)
 
 
-def _drop(paths: list[Path]) -> None:
-    for path in paths:
-        if path.is_symlink() or not path.is_dir():  # a folder is nothing we have made
-            path.unlink()
+def _drop_before(newest: Path, keep: int) -> None:
+    """Keep ``keep`` of the checkpoints up to ``newest``, itself included; what is no regular file is not ours."""
+    ours = [path for path in checkpoints(newest.parent) if path.is_file() and not path.is_symlink()]
+    for path in [path for path in ours if path.name <= newest.name][:-keep]:
+        path.unlink()
 
 
 def _free_name(path: Path) -> Path:
@@ -76,6 +81,8 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def load(path: Path) -> dict[str, Any]:
     """Read a checkpoint, or say in a CheckpointError why it cannot be one."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise CheckpointError(f"{path} is no file, expected a checkpoint")
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -8,9 +8,9 @@ class UserFacingError(RuntimeError):
 
 
 def shortened(value: Any, most: int = 60) -> str:
-    """A value as a message shows it: its repr, cut if it is long."""
+    """A value as a message shows it: its repr, on one line, cut if it is long."""
     try:
-        text = repr(value)
+        text = " ".join(line.strip() for line in repr(value).splitlines())
     except ValueError:  # Python prints no integer of more than 4,300 digits
         return f"a number of type {type(value).__name__} too long to print"
     return text if len(text) <= most else f"{text[: most - 20]}... ({len(text)} characters)"

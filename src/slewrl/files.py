@@ -8,6 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from slewrl.errors import shortened
+
+FOLDERS = ("replay", "checkpoint", "evaluation", "final", "tensorboard")
+"""Those inside a run that slewrl writes to."""
+
 
 @contextmanager
 def written_whole(path: Path, aside: Path) -> Iterator[IO[bytes]]:
@@ -25,20 +30,36 @@ def written_whole(path: Path, aside: Path) -> Iterator[IO[bytes]]:
             raise
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file that is whole or not there."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file that is whole or not there; a link in its place is replaced, not followed."""
     aside = path.with_name(f"{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # others may write it, too
     with written_whole(path, aside) as file:
-        file.write(text.encode())
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def copy_own(source: str | Path, path: str | Path) -> None:
+    """Copy a file to one of the run's own."""
+    write_atomically(Path(path), Path(source).read_bytes())
 
 
 def open_own(path: Path, mode: str) -> IO[Any]:
     """Open a file to write to that must be the folder's own: what a link leads to is somebody else's."""
-    if path.is_symlink() or path.is_dir():
-        kind = "symbolic link" if path.is_symlink() else "folder"
-        raise OSError(f"{path} is a {kind}, expected a file of the run's own: remove it")
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        kind = "a symbolic link" if path.is_symlink() else "a folder" if path.is_dir() else "no regular file"
+        raise OSError(f"{path} is {kind}, expected a file of the run's own: remove it")
+    more = os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would wait for whoever is at its other end
     encoding = None if "b" in mode else "utf-8"
-    return open(path, mode, encoding=encoding, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
+    return open(path, mode, encoding=encoding, opener=lambda name, flags: os.open(name, flags | more, 0o666))
+
+
+def refuse_linked_folders(run: Path) -> None:
+    """Refuse a run one of whose folders is a link: it would be written to, and deleted from. The run may be one."""
+    for path in (run / name for name in FOLDERS):
+        if path.is_symlink():
+            raise OSError(
+                f"{path} is a symbolic link, expected a folder of the run's own: put there what it leads to (the whole "
+                "run may be a link)"
+            )
 
 
 def read_text(path: Path) -> str:
@@ -53,18 +74,13 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; anything else is a ValueError that names the file."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(f"{path} is no file, expected one that holds JSON")
+    text = read_text(path)
     try:
-        data = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
+        data = json.loads(text)
+    except ValueError as error:  # that of a number of thousands of digits is no JSONDecodeError
         raise ValueError(f"{path} is not readable as JSON ({error})") from None
     except RecursionError:
         raise ValueError(f"{path} is not readable as JSON (it is nested too deeply): it is damaged") from None
     if not isinstance(data, dict):
-        raise ValueError(f"{path} holds {short(data)}, expected names and values in braces: {{...}}")
+        raise ValueError(f"{path} holds {shortened(data)}, expected names and values in braces: {{...}}")
     return data
-
-
-def short(value: Any, most: int = 40) -> str:
-    """A value as an error shows it."""
-    text = repr(value)
-    return text if len(text) <= most else f"{text[: most - 1]}…"

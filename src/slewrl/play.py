@@ -20,6 +20,7 @@ from slewrl.envs.walking import TASKS
 from slewrl.envs.worlds import Layout
 from slewrl.errors import UserFacingError
 from slewrl.evaluate import Act, Evaluation
+from slewrl.files import refuse_linked_folders
 from slewrl.film import cannot_render, check_video, filming
 from slewrl.limits import RateLimits
 from slewrl.robots.looks import in_meshes_of
@@ -118,6 +119,7 @@ def load_policy(run: Path, trust: bool = False) -> Policy:
 
 def evaluate_run(run: Path, episodes: int, into: str = "evaluation", trust: bool = False) -> tuple[Policy, Evaluation]:
     """Evaluate a run's policy and write a folder of the run's about it: density, increments and, last, episodes."""
+    refuse_linked_folders(run)
     policy = load_policy(run, trust)
     result = policy.evaluate(episodes)
     names = policy.limits.names

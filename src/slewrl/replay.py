@@ -278,12 +278,11 @@ def _array(path: Path | None, shape: tuple[int, int]) -> NDArray[np.float32]:
     size = 4 * shape[0] * shape[1]
     if not path.exists():
         _reserve(path, size)
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, expected the rows of a replay")
-    if (found := path.stat().st_size) != size:
-        why = "it was cut short" if found < size else "it was added to"
-        raise ValueError(f"{path} has {found} bytes, expected {size}: {why}, or it belongs to another run")
-    return np.memmap(path, np.float32, "r+", shape=shape)
+    with open_own(path, "r+b") as file:
+        if (found := os.fstat(file.fileno()).st_size) != size:
+            why = "it was cut short" if found < size else "it was added to"
+            raise ValueError(f"{path} has {found} bytes, expected {size}: {why}, or it belongs to another run")
+        return np.memmap(file, np.float32, "r+", shape=shape)
 
 
 def _reserve(path: Path, size: int) -> None:

@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -26,7 +25,8 @@ from typing import Any
 from tyro.conf import Suppress
 
 from slewrl.agents import presets
-from slewrl.files import open_own, read_json, short, write_atomically
+from slewrl.errors import shortened
+from slewrl.files import copy_own, open_own, read_json, write_atomically
 
 VERSION = 2
 ROBOT_COPIES = ("robot.urdf", "robot.xml")
@@ -85,7 +85,7 @@ class RunSpec:
             nameless = isinstance(value, dict) and not all(isinstance(key, str) for key in value)
             if type(value) is not type(default) or nameless:
                 kind = {int: "a whole number", str: "a word", dict: "names and values"}[type(default)]
-                raise ValueError(f"{name} is {short(value)}, expected {kind}")
+                raise ValueError(f"{name} is {shortened(value)}, expected {kind}")
 
     @property
     def key(self) -> str:
@@ -94,7 +94,8 @@ class RunSpec:
         usual = _DEFAULTS | presets.find(self.agent, self.preset).run
         changed = {name: getattr(self, name) for name in ("batch_size", "environments")}
         options |= {name: value for name, value in changed.items() if value != usual[name]}
-        options |= {name: getattr(self, name) for name in ("preset", "reset_action") if getattr(self, name)}
+        named = {"preset": self.preset, "reset_action": _brief(self.reset_action)}
+        options |= {name: value for name, value in named.items() if value}
         chosen = [f"{name}={_word(value)}" for name, value in sorted(options.items())]
         parts = (self.task, Path(self.limits).stem, self.agent, self.layer, self.density, *chosen, f"s{self.seed}")
         return "-".join(str(part).replace(":", ".").replace("/", ".") for part in parts)
@@ -116,7 +117,7 @@ def difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
 def read_spec(data: Any) -> RunSpec:
     """A spec as a file has it."""
     if not isinstance(data, dict):
-        raise ValueError(f"spec is {short(data)}, expected names and values")
+        raise ValueError(f"spec is {shortened(data)}, expected names and values")
     if unknown := set(data) - set(_DEFAULTS):
         raise ValueError(f"unknown entries {sorted(unknown)}: use the slewrl it came from")
     return RunSpec(**data)
@@ -130,6 +131,8 @@ def check_numbers(spec: RunSpec) -> None:
     for name in ("seed", "learning_starts"):
         if getattr(spec, name) < 0:
             raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 0")
+    if spec.seed >= 2**63:
+        raise ValueError(f"seed is {shortened(spec.seed)}, expected less than 2**63")
 
 
 _DEFAULTS: dict[str, Any] = {
@@ -177,13 +180,13 @@ class RunFolder:
             raise FileExistsError(f"{self.path} holds logs of another run: choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
         if Path(spec.limits).suffix in (".yaml", ".yml"):
-            shutil.copyfile(spec.limits, self.limits)  # what the file says later is no part of this run
+            copy_own(spec.limits, self.limits)  # what the file says later is no part of this run
         if spec.task.startswith("robot:"):
             source = Path(spec.task.removeprefix("robot:"))
             copy = self.path / (ROBOT_COPIES[0] if source.suffix == ".urdf" else ROBOT_COPIES[1])
-            shutil.copyfile(source, copy)
+            copy_own(source, copy)
             if (beside := source.with_suffix(".robot.yaml")).exists():
-                shutil.copyfile(beside, copy.with_suffix(".robot.yaml"))
+                copy_own(beside, copy.with_suffix(".robot.yaml"))
         write_atomically(self.path / "provenance.json", json.dumps(provenance(), indent=2) + "\n")
         text = json.dumps({"version": VERSION, "spec": dataclasses.asdict(spec)}, indent=2) + "\n"
         write_atomically(self.path / "run.json", text)
@@ -196,9 +199,8 @@ class RunFolder:
             raise FileNotFoundError(f"{self.path} holds no run: there is no run.json{many}")
         data = read_json(path)
         if data.get("version") != VERSION:
-            raise ValueError(
-                f"{path} is of version {short(data.get('version'))}, expected {VERSION}: use the slewrl it came from"
-            )
+            found = shortened(data.get("version"))
+            raise ValueError(f"{path} is of version {found}, expected {VERSION}: use the slewrl it came from")
         try:
             spec = read_spec(data.get("spec"))
             check_numbers(spec)
@@ -337,6 +339,11 @@ def processor() -> str:
 def _word(value: Any) -> str:
     """A value as part of a file's name."""
     return "x".join(str(x) for x in value) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _brief(text: str) -> str:
+    """A text as part of a file's name: itself, or, as names are at most 255 bytes, what stands for it."""
+    return text if len(text) <= 24 else hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -31,6 +31,7 @@ from slewrl.envs.tasks import (
 )
 from slewrl.envs.worlds import Episode, Layout
 from slewrl.evaluate import Act, Breaches, Evaluation, evaluate, evaluate_worlds
+from slewrl.files import refuse_linked_folders
 from slewrl.layers import layer_class, make_layer
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
@@ -285,6 +286,7 @@ def train_locked(
 ) -> bool:
     """As ``train``, for whoever holds the folder's lock."""
     torch.set_num_threads(1)
+    refuse_linked_folders(folder.path)
     return folder.done or _train(Trainer(spec, folder), report, tensorboard)
 
 

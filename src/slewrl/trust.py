@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from slewrl.errors import UserFacingError
+from slewrl.errors import UserFacingError, shortened
 
 SIMULATED = ("mjlab:", "isaaclab:")
 """Prefixes of tasks of another simulator; what follows is its own name of the task."""
@@ -20,7 +20,7 @@ class UntrustedCodeError(UserFacingError):
 def code_named(task: str = "", layer: str = "", agent: str = "") -> list[str]:
     """What would be imported for a run with these names, in words; empty if slewrl's own code is all of it."""
     found = [
-        f"{kind} {_short(name)} (imports {_module(name)})"
+        f"{kind} {shortened(name, 80)} (imports {_module(name)})"
         for kind, name in (("layer", layer), ("agent", agent))
         if ":" in name
     ]
@@ -28,7 +28,7 @@ def code_named(task: str = "", layer: str = "", agent: str = "") -> list[str]:
     for prefix in SIMULATED:
         bare = bare.removeprefix(prefix)
     if ":" in bare and not task.startswith("robot:"):
-        found.append(f"task {_short(task)} (Gymnasium imports {_module(bare)})")
+        found.append(f"task {shortened(task, 80)} (Gymnasium imports {_module(bare)})")
     return found
 
 
@@ -60,9 +60,4 @@ def allow_modules_here() -> None:
 
 
 def _module(path: str) -> str:
-    return _short(path.partition(":")[0])[1:-1]
-
-
-def _short(text: str) -> str:
-    """Quoted, with nothing a terminal would act on, and not a page of it."""
-    return repr(text if len(text) <= 80 else f"{text[:77]}...")
+    return shortened(path.partition(":")[0], 80).strip("'\"")

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from slewrl.files import short
+from slewrl.errors import shortened
 from slewrl.registry import did_you_mean
 from slewrl.runs import RunSpec
 
@@ -27,9 +27,9 @@ class Campaign:
     def __post_init__(self) -> None:
         """Refuse a campaign without a name or runs, and runs that would share a folder."""
         if not isinstance(self.name, str) or not self.name.strip(" ./"):
-            raise ValueError(f"name is {short(self.name)}, expected a word: the campaign's folder is named so")
+            raise ValueError(f"name is {shortened(self.name)}, expected a word: the campaign's folder is named so")
         if not isinstance(self.about, str):
-            raise ValueError(f"about is {short(self.about)}, expected a line of text")
+            raise ValueError(f"about is {shortened(self.about)}, expected a line of text")
         if not self.runs:
             raise ValueError(f"campaign {self.name!r} has no runs: what was asked for leaves none of them")
         seen: dict[str, RunSpec] = {}
@@ -160,9 +160,9 @@ def _from_yaml(path: Path) -> Campaign:
 
 def _campaign(name: str, about: str, base: Any, axes: dict[str, Any]) -> Campaign:
     if wrong := [key for key, values in axes.items() if not isinstance(values, list)]:
-        raise ValueError(f"grid.{wrong[0]} is {short(axes[wrong[0]])}, expected a list of values")
+        raise ValueError(f"grid.{wrong[0]} is {shortened(axes[wrong[0]])}, expected a list of values")
     if not isinstance(base, dict):
-        raise ValueError(f"base is {short(base)}, expected fields and their values")
+        raise ValueError(f"base is {shortened(base)}, expected fields and their values")
     if bad := {str(key) for key in base} - set(FIELDS):
         raise ValueError(f"base has no field {', '.join(sorted(bad))}; a run has: {', '.join(FIELDS)}")
     return Campaign(name, about, grid(RunSpec(**base), **{str(key): values for key, values in axes.items()}))

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from slewrl.campaign.spec import Campaign
-from slewrl.files import open_own, read_json, read_text, short, write_atomically
+from slewrl.errors import shortened
+from slewrl.files import copy_own, open_own, read_json, read_text, refuse_linked_folders, write_atomically
 from slewrl.runs import RunFolder, RunSpec, difference, read_spec
 
 VERSION = 1
@@ -98,7 +99,7 @@ class Store:
         found = data.get("version")
         if found != VERSION:
             raise ValueError(
-                f"{self.description} has version {short(found)}, expected {VERSION}: use the slewrl it came from"
+                f"{self.description} has version {shortened(found)}, expected {VERSION}: use the slewrl it came from"
             )
         try:
             return Campaign(data["name"], data["about"], tuple(read_spec(spec) for spec in data["runs"].values()))
@@ -166,10 +167,11 @@ def _final_return(run: Path) -> float | None:
 
 
 def _copy_run(source: Path, copy: Path) -> None:
-    shutil.copytree(source / FINAL, copy / FINAL, dirs_exist_ok=True)
+    refuse_linked_folders(copy)
+    shutil.copytree(source / FINAL, copy / FINAL, dirs_exist_ok=True, copy_function=copy_own)
     for name in KEPT:  # DONE is the last of them
         if (source / name).exists():
-            shutil.copyfile(source / name, copy / name)
+            copy_own(source / name, copy / name)
 
 
 def _violations(path: Path) -> int:

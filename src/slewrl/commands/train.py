@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from slewrl.console import Console, bold
-from slewrl.errors import UserFacingError
-from slewrl.files import short
+from slewrl.errors import UserFacingError, shortened
 from slewrl.runs import RunFolder, RunSpec, with_preset
 from slewrl.trust import allow_modules_here, code_named, require_trust
 
@@ -114,5 +113,5 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
         except RecursionError:
-            raise ValueError(f"--set has a value that is nested too deeply: {short(text)}") from None
+            raise ValueError(f"--set has a value that is nested too deeply: {shortened(text)}") from None
     return text

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict
 from numpy.typing import NDArray
 
-from slewrl.errors import UserFacingError
+from slewrl.errors import UserFacingError, shortened
 
 
 class BrokenEnvironmentError(UserFacingError):
@@ -43,10 +43,12 @@ def returned(env: Any, name: str, which: str, *args: Any, **kwargs: Any) -> Any:
         message = f"{name}: {which} returned something else, expected {expected} ({error})"
         raise BrokenEnvironmentError(message) from error
     if not isinstance(parts, tuple) or len(parts) != count:
-        what = f"a tuple of {len(parts)}" if isinstance(parts, tuple) else _short(parts)
+        what = f"a tuple of {len(parts)}" if isinstance(parts, tuple) else shortened(parts)
         raise BrokenEnvironmentError(f"{name}: {which} returned {what}, expected {expected}")
     if not isinstance(parts[-1], dict):
-        raise BrokenEnvironmentError(f"{name}: {which} returned an info that is {_short(parts[-1])}, expected a dict")
+        raise BrokenEnvironmentError(
+            f"{name}: {which} returned an info that is {shortened(parts[-1])}, expected a dict"
+        )
     _check_shape(f"{name}: {which} returned an observation", parts[0], env.observation_space)
     return parts
 
@@ -65,14 +67,11 @@ def _check_shape(what: str, observation: Any, space: Any) -> None:
             _check_shape(f"{what} {key!r}", observation[key], part)
     elif isinstance(space, Box) and (found := np.shape(observation)) != space.shape:
         is_what = (
-            f"that is {_short(observation)}, expected shape" if observation is None else f"of shape {found}, expected"
+            f"that is {shortened(observation)}, expected shape"
+            if observation is None
+            else f"of shape {found}, expected"
         )
         raise BrokenEnvironmentError(f"{what} {is_what} {space.shape}")
-
-
-def _short(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def checked_reset(env: gym.Env[Any, Any], where: str, seed: int | None = None) -> NDArray[np.float32]:
@@ -108,7 +107,7 @@ def _number(reward: Any, where: str) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise BrokenEnvironmentError(f"{where}: the reward is {_short(reward)}, expected a finite number")
+        raise BrokenEnvironmentError(f"{where}: the reward is {shortened(reward)}, expected a finite number")
     return number
 
 
