@@ -316,7 +316,7 @@ def test_a_previous_action_that_was_changed_on_its_way_is_refused(monkeypatch):
 @needs_rsl_rl
 def test_one_that_is_changed_from_the_first_step_on_is_refused_then(monkeypatch):
     """A reset action of 0 looks the same in all units."""
-    env = RateLimitedVecEnv(Follow(), LIMITS)
+    env = RateLimitedVecEnv(Follow(), LIMITS, reset_action=0)
     shown = env._augmented
     monkeypatch.setattr(env, "_augmented", lambda obs: shown(obs).update({"previous_action": 0.5 * env.commands.last}))
     runner = make_runner(env)

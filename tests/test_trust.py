@@ -14,7 +14,7 @@ from deployed import SPEC, bundled, trained
 from test_cli import slewrl
 from tiny_campaign import cell, write_campaign
 
-from slewrl import RateLimits, make_layer
+from slewrl import RateLimits, checkpoint, make_layer
 from slewrl.campaign.runner import Runner, start
 from slewrl.campaign.store import Store
 from slewrl.campaign.worker import FAILED
@@ -54,11 +54,14 @@ def run(tmp_path_factory):
 
 
 def doctored(run: Path, to: Path, **fields) -> Path:
-    """A copy of a run whose run.json says something else."""
+    """A copy of a run whose run.json, and checkpoint, say something else."""
     shutil.copytree(run, to)
     written = json.loads((to / "run.json").read_text())
     written["spec"] |= fields
     (to / "run.json").write_text(json.dumps(written))
+    state, _ = checkpoint.load_newest(to / "checkpoint")
+    state["spec"] |= fields
+    checkpoint.save(to / "checkpoint", state["step"], state)
     return to
 
 

@@ -48,7 +48,7 @@ class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordCo
         self.observation_space = augmented_space(self.name, env.observation_space, env.action_space, limits, self.dicts)
         self.dtype: Any = env.action_space.dtype
         dtype = np.float32 if self.narrow else self.dtype
-        self.first = ResetAction(self.name, limits, reset_action, dtype, unsaid, means_zero(env.spec))
+        self.first = ResetAction(self.name, limits, reset_action, dtype, unsaid, means_zero(env))
         self.chain: list[NDArray[Any]] = []
         """The reset action and what was executed since; empty before the first reset."""
 
@@ -126,7 +126,9 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
         self.observation_space = batch_space(single, env.num_envs)
         self.dtype: Any = env.single_action_space.dtype
         dtype = np.float32 if self.narrow else self.dtype
-        self.first = ResetAction(self.name, limits, reset_action, dtype, unsaid, means_zero(env.spec))
+        parts = getattr(env.unwrapped, "envs", ())
+        zero = means_zero(env) or (len(parts) > 0 and all(map(means_zero, parts)))
+        self.first = ResetAction(self.name, limits, reset_action, dtype, unsaid, zero)
         self.reset_actions = np.tile(self.first.usual, (env.num_envs, 1)).astype(self.dtype)
         """(N, d): what counts as executed before the first step of each episode under way."""
         self.mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
@@ -210,9 +212,9 @@ def _own(action: NDArray[Any], dtype: Any) -> NDArray[Any]:
     return made
 
 
-def means_zero(spec: Any) -> bool:
-    """Whether a task is one of Gymnasium's own, whose actions are torques and forces."""
-    return str(getattr(spec, "entry_point", "")).startswith("gymnasium.envs.")
+def means_zero(env: Any) -> bool:
+    """Whether an environment is one of Gymnasium's own, whose actions are torques and forces."""
+    return str(getattr(env.spec, "entry_point", "")).startswith("gymnasium.envs.")
 
 
 def augmented(observation: Any, prev: NDArray[Any]) -> Any:

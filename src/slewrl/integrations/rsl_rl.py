@@ -182,7 +182,7 @@ class RateLimitedVecEnv(Copied, VecEnv):  # type: ignore[misc]
         _check_untouched(env)
         self.env, self.limits = env, limits
         start = fixed_start(type(env).__name__, limits, reset_action, "warn")
-        self.start = torch.from_numpy(start).to(env.device).repeat(env.num_envs, 1)
+        self.start = torch.tensor(start).to(env.device).repeat(env.num_envs, 1)
         self.commands = CommandChain(limits, self.start, self.layer)
 
     def __getattr__(self, name: str) -> Any:

@@ -98,12 +98,12 @@ class ArrayLayer:
         return command
 
     def _pulled(self, command: Floats, prev: Floats) -> Floats:
-        box = self.limits.box(torch.from_numpy(prev), check=False)
+        box = self.limits.box(torch.tensor(prev), check=False)
         entered: Floats = self.layer.enter(torch.from_numpy(command), box).numpy()
         return entered
 
     def _by_torch(self, latent: Floats, prev: Floats) -> Floats:
-        box = self.limits.box(torch.from_numpy(prev), check=False)
+        box = self.limits.box(torch.tensor(prev), check=False)
         executed: Floats = self.layer.execute(torch.from_numpy(np.asarray(latent, self.dtype)), box).numpy()
         return executed
 
