@@ -1,6 +1,7 @@
 """Bundles: what is written is read back to the bit, and what is not as written is refused."""
 
 import contextlib
+import dataclasses
 import hashlib
 import io
 import json
@@ -311,6 +312,27 @@ def test_a_graph_that_no_export_writes_is_refused(made, tmp_path, change, messag
         bundle.parse(data)  # the attacks above are refused for what they are
     else:
         refused(tmp_path, data, message)
+
+
+def test_a_file_that_onnx_runtime_would_read_as_another_format_is_refused(made, tmp_path):
+    """Bytes 4 to 8 make ONNX Runtime read a flatbuffer: another policy, loops and all, in a file checked as protobuf."""
+    import onnxruntime
+
+    from slewrl.deploy.controller import session
+
+    graph = parts_of(made)["policy.onnx"]
+    assert graph.startswith(b"\x08\x0a\x12")  # ir_version 10, producer_name
+    size = 3 + 1 + graph[3]
+    both = b"\x08\x0a\x12\x04ORTM" + graph[size:]
+    refused(tmp_path, resealed(made, both), "ORT format")
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "policy.ort")
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    other = (tmp_path / "policy.ort").read_bytes()
+    onnxruntime.InferenceSession(other, providers=["CPUExecutionProvider"])  # it does load it
+    with pytest.raises(BundleError, match="ONNX Runtime cannot load the policy"):
+        session(dataclasses.replace(read(made), onnx=other))
 
 
 def test_protobuf_that_can_be_read_in_two_ways_is_refused(made, tmp_path):

@@ -90,6 +90,8 @@ def read_graph(data: bytes) -> Graph:
     Raises:
         ValueError: it is none, or holds what ``export`` does not write; the message says what.
     """
+    if data[4:8] == b"ORTM":
+        raise ValueError("ONNX Runtime would read it in its own ORT format, expected an ONNX model")
     model = _message(memoryview(data), _MODEL, "model")
     imported = [entry.get("domain", "") for entry in model["opset_import"]]
     if imported != [""]:
