@@ -7,6 +7,7 @@ import io
 import json
 import pickle
 import random
+import time
 import zipfile
 from fractions import Fraction
 
@@ -199,6 +200,18 @@ def test_a_key_that_is_there_twice_is_refused(made, tmp_path, old, new):
     )
 
 
+def test_many_keys_take_no_time(made, tmp_path):
+    """Looking each of them up in all the others took minutes."""
+    parts = parts_of(made)
+    manifest = {**json.loads(parts["manifest.json"]), "more": {str(k): 0 for k in range(20_000)}}
+    data = sealed({**parts, "manifest.json": json.dumps(manifest)})
+    begun = time.perf_counter()
+    bundle.parse(data)
+    twice = [{**manifest["joints"][0], "name": f"joint{k}"} for k in (*range(20_000), 0)]
+    refused(tmp_path, sealed({**parts, "manifest.json": json.dumps({**manifest, "joints": twice})}), "duplicate joint")
+    assert time.perf_counter() - begun < 5
+
+
 # ---------------------------------------------------------------------- graphs that ONNX Runtime would load
 
 
@@ -273,6 +286,15 @@ def node(model, kind, **fields):
     model.graph.node.insert(0, onnx.helper.make_node(kind, ["observation"], ["unused"], **fields))
 
 
+def doubled(model, times):
+    """Join a value with itself, and what comes of it with itself, and so on."""
+    import onnx
+
+    for k in range(times):
+        name = f"twice{k - 1}" if k else "observation"
+        model.graph.node.append(onnx.helper.make_node("Concat", [name, name], [f"twice{k}"], axis=1))
+
+
 def subgraph():
     import onnx
 
@@ -300,6 +322,8 @@ def subgraph():
         (lambda m: m.graph.node[0].attribute.append(m.graph.node[0].attribute[0]), "attribute 'axis' twice"),
         (lambda m: setattr(m.graph.node[0].attribute[0], "f", 2.0), "attribute 'axis' has"),
         (lambda m: m.ClearField("graph"), "it has no graph"),
+        (lambda m: doubled(m, 30), "join 2,147,483,648 times"),
+        (lambda m: doubled(m, 11), None),
     ],
 )
 def test_a_graph_that_no_export_writes_is_refused(made, tmp_path, change, message):

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from slewrl.boxmath import exact, round_down
 from slewrl.deploy.graph import read_graph
 from slewrl.errors import UserFacingError
-from slewrl.reading import read_groups, read_limits
+from slewrl.reading import read_groups, read_limits, repeated
 
 VERSION = 1
 MAGIC = b"slewrl-bundle "
@@ -202,8 +202,7 @@ def _understood(parts: dict[str, bytes]) -> Bundle:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON, with every key once: readers differ in which of two they take."""
-    keys = [key for key, _ in pairs]
-    if twice := [key for key in keys if keys.count(key) > 1]:
+    if twice := repeated(key for key, _ in pairs):
         raise ValueError(f"the key {twice[0][:60]!r} is there twice")
     return dict(pairs)
 
