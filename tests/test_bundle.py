@@ -18,6 +18,9 @@ from deployed import bundled
 from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.deploy import bundle
 from slewrl.deploy.bundle import HEADER, MAGIC, BundleError, read
+from slewrl.deploy.c_export import policy_header
+from slewrl.deploy.check import check
+from slewrl.deploy.controller import Controller, session
 
 pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
 
@@ -182,6 +185,50 @@ def test_a_manifest_that_makes_no_sense_is_refused(made, tmp_path, change, messa
 
 
 @pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.pop("provenance"), "provenance is missing, expected an object"),
+        (lambda m: m.update(provenance=[]), r"provenance is \[\], expected an object"),
+        (lambda m: m["provenance"].pop("step"), "provenance.step is missing, expected a whole number"),
+        (lambda m: m["provenance"].update(step="x"), "provenance.step is 'x', expected a whole number"),
+        (lambda m: m["provenance"].update(step=True), "provenance.step is True"),
+        (
+            lambda m: m["provenance"].pop("spec"),
+            "does not say with which layer it was trained .* provenance.spec is mi",
+        ),
+        (lambda m: m["provenance"].update(spec=[]), r"provenance.spec is \[\], expected an object"),
+        (lambda m: m["provenance"]["spec"].pop("layer"), "provenance.spec.layer is missing, expected text"),
+        (lambda m: m["provenance"]["spec"].update(layer=5), "provenance.spec.layer is 5, expected text"),
+        (lambda m: m["provenance"]["spec"].update(agent_options=[]), r"provenance.spec.agent_options is \[\]"),
+        (lambda m: m["provenance"]["spec"].pop("seed"), "provenance.spec.seed is missing, expected a whole number or"),
+    ],
+)
+def test_an_odd_provenance_is_named_by_those_who_read_it(made, tmp_path, change, message):
+    """The controller needs none, and takes the bundle."""
+    changed = with_manifest(made, tmp_path / "odd.bundle", change)
+    Controller(changed)
+    with pytest.raises(BundleError, match=message):
+        check(changed, 100, 0, print)
+    with pytest.raises(BundleError, match=message):
+        policy_header(read(changed))
+
+
+@pytest.mark.parametrize("odd", [{"layer_options": {"zz": 1}}, {"layer": "zz"}, {"density": "zz"}])
+def test_a_layer_that_cannot_be_made_is_named(made, tmp_path, odd):
+    changed = with_manifest(made, tmp_path / "odd.bundle", lambda m: m["provenance"]["spec"].update(odd))
+    with pytest.raises(BundleError, match=r"its layer .* cannot be made: .*zz"):
+        check(changed, 100, 0, print)
+
+
+def with_manifest(made, path, change):
+    """The bundle with a changed manifest, as its digests say."""
+    found = read(made)
+    change(found.manifest)
+    bundle.write(path, found.manifest, found.onnx)
+    return path
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ('"dt"', '"dt": "9", "dt"'),
@@ -339,10 +386,8 @@ def test_a_graph_that_no_export_writes_is_refused(made, tmp_path, change, messag
 
 
 def test_a_file_that_onnx_runtime_would_read_as_another_format_is_refused(made, tmp_path):
-    """Bytes 4 to 8 make ONNX Runtime read a flatbuffer: another policy, loops and all, in a file checked as protobuf."""
+    """Bytes 4 to 8 make ONNX Runtime read a flatbuffer: another policy, in a file checked as protobuf."""
     import onnxruntime
-
-    from slewrl.deploy.controller import session
 
     graph = parts_of(made)["policy.onnx"]
     assert graph.startswith(b"\x08\x0a\x12")  # ir_version 10, producer_name
