@@ -194,7 +194,7 @@ def test_a_manifest_that_makes_no_sense_is_refused(made, tmp_path, change, messa
         (lambda m: m["provenance"].update(step=True), "provenance.step is True"),
         (
             lambda m: m["provenance"].pop("spec"),
-            "does not say with which layer it was trained .* provenance.spec is mi",
+            "does not say with which layer .* provenance.spec is missing",
         ),
         (lambda m: m["provenance"].update(spec=[]), r"provenance.spec is \[\], expected an object"),
         (lambda m: m["provenance"]["spec"].pop("layer"), "provenance.spec.layer is missing, expected text"),
