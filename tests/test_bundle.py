@@ -1,11 +1,13 @@
 """Bundles: what is written is read back to the bit, and what is not as written is refused."""
 
 import contextlib
+import dataclasses
 import hashlib
 import io
 import json
 import pickle
 import random
+import time
 import zipfile
 from fractions import Fraction
 
@@ -16,6 +18,9 @@ from deployed import bundled
 from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.deploy import bundle
 from slewrl.deploy.bundle import HEADER, MAGIC, BundleError, read
+from slewrl.deploy.c_export import policy_header
+from slewrl.deploy.check import check
+from slewrl.deploy.controller import Controller, session
 
 pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
 
@@ -180,6 +185,50 @@ def test_a_manifest_that_makes_no_sense_is_refused(made, tmp_path, change, messa
 
 
 @pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.pop("provenance"), "provenance is missing, expected an object"),
+        (lambda m: m.update(provenance=[]), r"provenance is \[\], expected an object"),
+        (lambda m: m["provenance"].pop("step"), "provenance.step is missing, expected a whole number"),
+        (lambda m: m["provenance"].update(step="x"), "provenance.step is 'x', expected a whole number"),
+        (lambda m: m["provenance"].update(step=True), "provenance.step is True"),
+        (
+            lambda m: m["provenance"].pop("spec"),
+            "does not say with which layer .* provenance.spec is missing",
+        ),
+        (lambda m: m["provenance"].update(spec=[]), r"provenance.spec is \[\], expected an object"),
+        (lambda m: m["provenance"]["spec"].pop("layer"), "provenance.spec.layer is missing, expected text"),
+        (lambda m: m["provenance"]["spec"].update(layer=5), "provenance.spec.layer is 5, expected text"),
+        (lambda m: m["provenance"]["spec"].update(agent_options=[]), r"provenance.spec.agent_options is \[\]"),
+        (lambda m: m["provenance"]["spec"].pop("seed"), "provenance.spec.seed is missing, expected a whole number or"),
+    ],
+)
+def test_an_odd_provenance_is_named_by_those_who_read_it(made, tmp_path, change, message):
+    """The controller needs none, and takes the bundle."""
+    changed = with_manifest(made, tmp_path / "odd.bundle", change)
+    Controller(changed)
+    with pytest.raises(BundleError, match=message):
+        check(changed, 100, 0, print)
+    with pytest.raises(BundleError, match=message):
+        policy_header(read(changed))
+
+
+@pytest.mark.parametrize("odd", [{"layer_options": {"zz": 1}}, {"layer": "zz"}, {"density": "zz"}])
+def test_a_layer_that_cannot_be_made_is_named(made, tmp_path, odd):
+    changed = with_manifest(made, tmp_path / "odd.bundle", lambda m: m["provenance"]["spec"].update(odd))
+    with pytest.raises(BundleError, match=r"its layer .* cannot be made: .*zz"):
+        check(changed, 100, 0, print)
+
+
+def with_manifest(made, path, change):
+    """The bundle with a changed manifest, as its digests say."""
+    found = read(made)
+    change(found.manifest)
+    bundle.write(path, found.manifest, found.onnx)
+    return path
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ('"dt"', '"dt": "9", "dt"'),
@@ -196,6 +245,18 @@ def test_a_key_that_is_there_twice_is_refused(made, tmp_path, old, new):
     refused(
         tmp_path, sealed({**parts, "manifest.json": text.replace(old, new, 1)}), f"the key '{old[1:-1]}' is there twi"
     )
+
+
+def test_many_keys_take_no_time(made, tmp_path):
+    """Looking each of them up in all the others took minutes."""
+    parts = parts_of(made)
+    manifest = {**json.loads(parts["manifest.json"]), "more": {str(k): 0 for k in range(20_000)}}
+    data = sealed({**parts, "manifest.json": json.dumps(manifest)})
+    begun = time.perf_counter()
+    bundle.parse(data)
+    twice = [{**manifest["joints"][0], "name": f"joint{k}"} for k in (*range(20_000), 0)]
+    refused(tmp_path, sealed({**parts, "manifest.json": json.dumps({**manifest, "joints": twice})}), "duplicate joint")
+    assert time.perf_counter() - begun < 5
 
 
 # ---------------------------------------------------------------------- graphs that ONNX Runtime would load
@@ -272,6 +333,15 @@ def node(model, kind, **fields):
     model.graph.node.insert(0, onnx.helper.make_node(kind, ["observation"], ["unused"], **fields))
 
 
+def doubled(model, times):
+    """Join a value with itself, and what comes of it with itself, and so on."""
+    import onnx
+
+    for k in range(times):
+        name = f"twice{k - 1}" if k else "observation"
+        model.graph.node.append(onnx.helper.make_node("Concat", [name, name], [f"twice{k}"], axis=1))
+
+
 def subgraph():
     import onnx
 
@@ -299,6 +369,8 @@ def subgraph():
         (lambda m: m.graph.node[0].attribute.append(m.graph.node[0].attribute[0]), "attribute 'axis' twice"),
         (lambda m: setattr(m.graph.node[0].attribute[0], "f", 2.0), "attribute 'axis' has"),
         (lambda m: m.ClearField("graph"), "it has no graph"),
+        (lambda m: doubled(m, 30), "join 2,147,483,648 times"),
+        (lambda m: doubled(m, 11), None),
     ],
 )
 def test_a_graph_that_no_export_writes_is_refused(made, tmp_path, change, message):
@@ -311,6 +383,25 @@ def test_a_graph_that_no_export_writes_is_refused(made, tmp_path, change, messag
         bundle.parse(data)  # the attacks above are refused for what they are
     else:
         refused(tmp_path, data, message)
+
+
+def test_a_file_that_onnx_runtime_would_read_as_another_format_is_refused(made, tmp_path):
+    """Bytes 4 to 8 make ONNX Runtime read a flatbuffer: another policy, in a file checked as protobuf."""
+    import onnxruntime
+
+    graph = parts_of(made)["policy.onnx"]
+    assert graph.startswith(b"\x08\x0a\x12")  # ir_version 10, producer_name
+    size = 3 + 1 + graph[3]
+    both = b"\x08\x0a\x12\x04ORTM" + graph[size:]
+    refused(tmp_path, resealed(made, both), "ORT format")
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "policy.ort")
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    other = (tmp_path / "policy.ort").read_bytes()
+    onnxruntime.InferenceSession(other, providers=["CPUExecutionProvider"])  # it does load it
+    with pytest.raises(BundleError, match="ONNX Runtime cannot load the policy"):
+        session(dataclasses.replace(read(made), onnx=other))
 
 
 def test_protobuf_that_can_be_read_in_two_ways_is_refused(made, tmp_path):

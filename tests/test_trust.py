@@ -18,6 +18,7 @@ from slewrl import RateLimits, checkpoint, make_layer
 from slewrl.campaign.runner import Runner, start
 from slewrl.campaign.store import Store
 from slewrl.campaign.worker import FAILED
+from slewrl.checkpoint import CheckpointError
 from slewrl.deploy import bundle
 from slewrl.deploy.export import rebuilt
 from slewrl.errors import UserFacingError
@@ -208,6 +209,30 @@ def finished():
     process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
     process.wait()
     return process
+
+
+# ---------------------------------------------------------------------- checkpoints
+
+
+def test_a_forged_checkpoint_is_refused_by_name(tmp_path):
+    """Its SHA-256 is its own, but what is in it fits no agent."""
+    run = trained(tmp_path / "run")
+    newest = checkpoint.checkpoints(run / "checkpoint")[-1]
+    honest = checkpoint.load(newest)
+    other = checkpoint.load(checkpoint.checkpoints(_wider(tmp_path) / "checkpoint")[-1])
+    agents = ([], {}, other["agent"], {**honest["agent"], "actor": "x"})
+    for attack, message in (
+        *(({"agent": agent}, "its agent does not fit the one of run.json") for agent in agents),
+        ({"step": "x"}, "its step is 'x', expected a whole number"),
+    ):
+        checkpoint.save(newest.parent, int(newest.stem), {**honest, **attack})
+        with pytest.raises(CheckpointError, match=message) as refused:
+            load_policy(run)
+        assert str(newest.parent) in str(refused.value)
+
+
+def _wider(tmp_path):
+    return trained(tmp_path / "wider", agent_options={"hidden": [17, 16]})
 
 
 # ---------------------------------------------------------------------- bundles

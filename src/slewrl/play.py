@@ -1,7 +1,7 @@
 """A trained policy taken from its run folder: to act with, to evaluate, to look at."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -91,7 +91,14 @@ def load_policy(run: Path, trust: bool = False) -> Policy:
     limits = run_limits(spec, folder)
     if not checkpoint.checkpoints(folder.checkpoints):
         raise FileNotFoundError(f"{run} has no checkpoint yet: train it first (slewrl train --resume {run})")
-    state, complaints = checkpoint.use_newest(folder.checkpoints, lambda state: of_run(state, spec, folder))
+    policy, complaints = checkpoint.use_newest(
+        folder.checkpoints, lambda state: _policy(of_run(state, spec, folder), spec, folder, limits)
+    )
+    return replace(policy, complaints=complaints)
+
+
+def _policy(state: dict[str, Any], spec: RunSpec, folder: RunFolder, limits: RateLimits) -> Policy:
+    """The policy of a checkpoint."""
     try:
         task = run_task(spec, folder)
         worlds = make_worlds(task, limits, 1, spec.task_options, training=False)
@@ -100,8 +107,14 @@ def load_policy(run: Path, trust: bool = False) -> Policy:
             f"task {spec.task!r}: {error} (a run folder does not hold its environment's module: put it where you "
             "stand, or on PYTHONPATH)"
         ) from error
-    agent = make_agent(on_any_machine(spec), limits, worlds.layout)
-    agent.load_state_dict(state["agent"])
+    try:
+        agent = make_agent(on_any_machine(spec), limits, worlds.layout)
+        agent.load_state_dict(state["agent"])
+    except UserFacingError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:  # forged, or of another version
+        reason = f"{type(error).__name__} {str(error)[:200]}"
+        raise checkpoint.CheckpointError(f"its agent does not fit the one of run.json ({reason})") from error
     return Policy(
         lambda x: agent.act(x, explore=False),
         agent,
@@ -113,7 +126,7 @@ def load_policy(run: Path, trust: bool = False) -> Policy:
         limits.dt or worlds.dt,
         getattr(worlds, "robot", None),
         state["step"],
-        complaints,
+        [],
     )
 
 

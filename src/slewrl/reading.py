@@ -1,6 +1,7 @@
 """From what a user writes to arrays: one float64 number per joint, rounded inward, or an error that names the joint."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -78,10 +79,14 @@ def _joint_names(names: Iterable[str] | None, values: Iterable[Any]) -> tuple[st
     joints = tuple(str(name) for name in (first_mapping if names is None else names))
     for name in joints:
         check_name(name)
-    twice = sorted({name for name in joints if joints.count(name) > 1})
-    if twice:
-        raise ValueError(f"duplicate joint name {twice[0]!r}: every joint needs a name of its own")
+    if twice := repeated(joints):
+        raise ValueError(f"duplicate joint name {min(twice)!r}: every joint needs a name of its own")
     return joints
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Those that come more than once, in the order of their first places."""
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def check_name(name: str) -> None:

@@ -30,6 +30,7 @@ from slewrl.envs.tasks import (
     task_preset,
 )
 from slewrl.envs.worlds import Episode, Layout
+from slewrl.errors import shortened
 from slewrl.evaluate import Act, Breaches, Evaluation, evaluate, evaluate_worlds
 from slewrl.files import refuse_linked_folders
 from slewrl.layers import layer_class, make_layer
@@ -320,6 +321,8 @@ def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str,
     """The checkpoint, if it is of this run as it is on the disk now."""
     if missing := [name for name in ("spec", "agent", "step") if name not in state]:
         raise CheckpointError(f"it has no {missing[0]!r}: it is of another version")
+    if type(state["step"]) is not int or state["step"] < 0:
+        raise CheckpointError(f"its step is {shortened(state['step'])}, expected a whole number >= 0")
     if differ := difference(state["spec"], dataclasses.asdict(spec)):
         raise CheckpointError(f"it is of another run ({differ} in run.json)")
     if "copies" in state and (changed := folder.changed(state["copies"])):

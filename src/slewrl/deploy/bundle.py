@@ -21,15 +21,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.boxmath import exact, round_down
 from slewrl.deploy.graph import read_graph
-from slewrl.errors import UserFacingError
-from slewrl.reading import read_groups, read_limits
+from slewrl.errors import UserFacingError, shortened
+from slewrl.reading import read_groups, read_limits, repeated
 
 VERSION = 1
 MAGIC = b"slewrl-bundle "
@@ -91,6 +91,49 @@ def joint_rows(limits: Any) -> list[dict[str, str]]:
         {"name": name, "group": limits.groups[i], **{key: decimal(column[i]) for key, column in columns.items()}}
         for i, name in enumerate(limits.names)
     ]
+
+
+# ---------------------------------------------------------------------- how it was trained
+
+KINDS: dict[str, tuple[type, ...]] = {
+    "an object": (dict,), "text": (str,), "a whole number": (int,), "a whole number or null": (int, type(None)),
+}  # fmt: skip
+SPEC = {
+    "task": "text", "agent": "text", "layer": "text", "density": "text", "seed": "a whole number or null",
+    "steps": "a whole number", "agent_options": "an object", "layer_options": "an object",
+}  # fmt: skip
+"""What a spec says, as far as we read it."""
+
+
+class Trained(NamedTuple):
+    """What a bundle says of its training; a controller does without."""
+
+    step: int
+    """Of the checkpoint."""
+    spec: dict[str, Any]
+
+
+def trained(bundle: Bundle) -> Trained:
+    """How a bundle's policy was trained.
+
+    Raises:
+        BundleError: it does not say, or not in the words of ``SPEC``; the message names the entry.
+    """
+    provenance = _entry(bundle.manifest, "", "provenance", "an object")
+    spec = _entry(provenance, "provenance.", "spec", "an object")
+    for key, kind in SPEC.items():
+        _entry(spec, "provenance.spec.", key, kind)
+    return Trained(_entry(provenance, "provenance.", "step", "a whole number"), spec)
+
+
+def _entry(found: dict[str, Any], where: str, key: str, kind: str) -> Any:
+    if key not in found or type(found[key]) not in KINDS[kind]:
+        value = shortened(found[key]) if key in found else "missing"
+        raise BundleError(
+            f"the bundle does not say with which layer it was trained and how: its {where}{key} is {value}, "
+            f"expected {kind}"
+        )
+    return found[key]
 
 
 # ---------------------------------------------------------------------- writing
@@ -202,8 +245,7 @@ def _understood(parts: dict[str, bytes]) -> Bundle:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON, with every key once: readers differ in which of two they take."""
-    keys = [key for key, _ in pairs]
-    if twice := [key for key in keys if keys.count(key) > 1]:
+    if twice := repeated(key for key, _ in pairs):
         raise ValueError(f"the key {twice[0][:60]!r} is there twice")
     return dict(pairs)
 

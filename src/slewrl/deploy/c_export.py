@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl import __version__, boxmath
-from slewrl.deploy.bundle import Bundle
+from slewrl.deploy.bundle import Bundle, trained
 from slewrl.deploy.limiter import HasLimits, RateLimiter
 from slewrl.deploy.network import Activation, Clamp, Dense, LayerNorm, Normalize, Step, read_network
 from slewrl.errors import UserFacingError
@@ -89,7 +89,8 @@ def limiter_header(
 
 def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl") -> str:
     """The policy of a bundle with its limiter; for the layers in ``LAYERS``."""
-    layer, bounded = _recipe(bundle)
+    step, spec = trained(bundle)
+    layer, bounded = spec["layer"], spec["agent_options"].get("mean_bound") == "tanh"
     if layer not in LAYERS:
         raise UserFacingError(
             f"there is no C for the layer {layer!r}, only for {', '.join(LAYERS)}; "
@@ -99,21 +100,12 @@ def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl
     limiter, net = RateLimiter(bundle.limits, longest=longest), read_network(bundle)
     lines = _joint_lines(limiter, bundle.limits.units)
     lines += ["observation: " + ", ".join(f"{name} ({size})" for name, size in bundle.observation)]
-    title = f"{bundle.manifest['name']}, step {bundle.manifest['provenance']['step']}, layer {layer}"
+    title = f"{bundle.manifest.get('name', 'a policy')}, step {step}, layer {layer}"
     parts = [_limits(limiter), _limiter(limiter, CONTROL_STATE), _constants(bundle), _weights(net)]
     return _header(prefix, _banner(title, lines, CONTROL_USAGE), [*parts, _policy(net, layer, bounded, limiter)])
 
 
 # ---------------------------------------------------------------------- the network
-
-
-def _recipe(bundle: Bundle) -> tuple[str, bool]:
-    """The layer, and whether tanh bounds the mean before it."""
-    try:
-        spec = bundle.manifest["provenance"]["spec"]
-        return str(spec["layer"]), spec["agent_options"].get("mean_bound") == "tanh"
-    except (KeyError, TypeError, AttributeError):
-        raise UserFacingError("the bundle does not say with which layer it was trained (provenance, spec)") from None
 
 
 def _numbered(net: list[Step]) -> Iterator[tuple[Step, int]]:

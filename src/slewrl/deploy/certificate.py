@@ -116,7 +116,7 @@ def _limits(certificate: dict[str, Any]) -> str:
     columns = ("up", "down", "low", "high", start)
     head = "<th>joint</th>" + "".join(f'<th class="number">{name}</th>' for name in columns)
     rows = [
-        f"<tr><td>{escape(row['name'])}</td>"
+        f"<tr><td>{escape(str(row['name']))}</td>"
         + "".join(f'<td class="number">{float(row[name]):.6g}</td>' for name in columns)
         + "</tr>"
         for row in joints

@@ -232,6 +232,7 @@ def session(bundle: Bundle) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # not what the bytes themselves say
     try:
         made = onnxruntime.InferenceSession(bundle.onnx, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a class of its own for each way to fail

@@ -20,7 +20,7 @@ from slewrl.deploy.network import Activation, Clamp, LayerNorm, Normalize, Step,
 from slewrl.envs.augment import Augment
 from slewrl.envs.reset import start_action
 from slewrl.envs.tasks import is_gymnasium
-from slewrl.errors import UserFacingError
+from slewrl.errors import UserFacingError, shortened
 from slewrl.files import read_json
 from slewrl.layers import make_layer
 from slewrl.layers.base import ActionLayer
@@ -250,12 +250,15 @@ def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
 
 def rebuilt(found: bundle.Bundle, trust: bool = False) -> DeployedPolicy:
     """A bundle's policy in torch: the weights of its graph, limits and layer (see docs/trust.md) of its manifest."""
-    spec, limits = found.manifest["provenance"]["spec"], found.limits
+    spec, limits = bundle.trained(found).spec, found.limits
     require_trust(code_named(layer=spec["layer"]), "the bundle", trust)
     net = nn.Sequential(*map(_module, read_network(found)))
     if spec["agent_options"].get("mean_bound") == "tanh":
         net.append(nn.Tanh())
-    layer = make_layer(spec["layer"], spec["density"], **spec["layer_options"])
+    try:
+        layer = make_layer(spec["layer"], spec["density"], **spec["layer_options"])
+    except (TypeError, ValueError, LookupError, AttributeError, ImportError) as error:
+        raise bundle.BundleError(f"its layer {shortened(spec['layer'])} cannot be made: {error}") from error
     arrays = {key: getattr(limits, key) for key in ("up", "down", "low", "high")}
     return DeployedPolicy(net, layer, RateLimits(**arrays, names=limits.names)).eval().requires_grad_(False)
 

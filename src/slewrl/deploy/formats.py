@@ -150,7 +150,7 @@ def _made(source: Path, said: Said) -> bundle.Bundle:
 
 
 def _about(made: bundle.Bundle) -> str:
-    step = made.manifest["provenance"]["step"]
+    step = bundle.trained(made).step
     pose = ", ".join(f"{name} {x:.4g}" for name, x in zip(made.limits.names, made.default_pose, strict=True))
     size = f"{made.observation_size} observations, {len(made.limits.names)} joints"
     return f"the policy at step {step:,}, {size}; it starts from {pose} ({made.limits.units})"

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slewrl.reading import repeated
+
 OPERATORS = frozenset((
     "Abs", "Add", "And", "Atan", "Cast", "Ceil", "Celu", "Clip", "Concat", "Cos", "Div", "Elu", "Equal", "Erf", "Exp",
     "Floor", "Gather", "Gelu", "Gemm", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf",
@@ -24,6 +26,8 @@ OPERATORS = frozenset((
 """Those of ONNX's own domain that our layers and torch's activations are made of: arithmetic, and no control flow."""
 TYPES: dict[int, Any] = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 11: np.float64}
 """Of stored arrays, by ONNX's number."""
+GROWTH = 1 << 12
+"""How many times the size of its inputs all Concats together may make; an export has one Concat, of two."""
 VALUES = {1: "f", 2: "i", 3: "s", 7: "ints"}
 """Where an attribute of each type keeps its value."""
 
@@ -90,6 +94,8 @@ def read_graph(data: bytes) -> Graph:
     Raises:
         ValueError: it is none, or holds what ``export`` does not write; the message says what.
     """
+    if data[4:8] == b"ORTM":
+        raise ValueError("ONNX Runtime would read it in its own ORT format, expected an ONNX model")
     model = _message(memoryview(data), _MODEL, "model")
     imported = [entry.get("domain", "") for entry in model["opset_import"]]
     if imported != [""]:
@@ -97,7 +103,12 @@ def read_graph(data: bytes) -> Graph:
     if "graph" not in model:
         raise ValueError("it has no graph")
     stored = _unique([(tensor.get("name", ""), _array(tensor)) for tensor in model["graph"]["initializer"]], "array")
-    return Graph(tuple(map(_node, model["graph"]["node"])), stored)
+    nodes = tuple(map(_node, model["graph"]["node"]))
+    growth = prod(max(1, len(node.input)) for node in nodes if node.op_type == "Concat")
+    if growth > GROWTH:
+        size = f"{growth:,}" if growth < 1 << 64 else "countless"
+        raise ValueError(f"its Concats may join {size} times what they are given, expected at most {GROWTH:,} times")
+    return Graph(nodes, stored)
 
 
 def _node(found: Message) -> Node:
@@ -130,11 +141,9 @@ def _array(tensor: Message) -> NDArray[Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]], what: str) -> dict[str, Any]:
-    if len(found := dict(pairs)) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"it has {what} {twice[:60]!r} twice")
-    return found
+    if twice := repeated(name for name, _ in pairs):
+        raise ValueError(f"it has {what} {twice[0][:60]!r} twice")
+    return dict(pairs)
 
 
 # ---------------------------------------------------------------------- protobuf's wire format
