@@ -49,6 +49,12 @@ class TextLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+class UsualLoader(TextLoader):
+    """What PyYAML makes of plain data, with true and false and 100_000, within the same bounds."""
+
+    yaml_implicit_resolvers = yaml.SafeLoader.yaml_implicit_resolvers
+
+
 class PlainLoader(TextLoader):
     """Text, lists, mappings, null, and decimal numbers: no octal, no 1_0, no 1:30, no yes and no."""
 

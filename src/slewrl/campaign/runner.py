@@ -20,6 +20,7 @@ from typing import Any
 
 from slewrl.campaign.store import Store, note_error, noted_error, state_of
 from slewrl.campaign.worker import BUSY, ENDS, FAILED, FINISHED
+from slewrl.files import open_own
 from slewrl.runs import RunFolder, RunSpec
 
 TRIES = 3
@@ -154,7 +155,7 @@ def start(folder: Path, trust: bool = False) -> subprocess.Popen[bytes]:
     # -P: Python would let the modules of the folder one stands in replace installed ones.
     command = [sys.executable, "-P", "-m", "slewrl.campaign.worker", str(folder), str(os.getpid())]
     command += ["--trust"] if trust else []
-    with open(folder / "worker.log", "ab") as log:
+    with open_own(folder / "worker.log", "ab") as log:
         return subprocess.Popen(
             command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
         )
