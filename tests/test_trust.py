@@ -265,9 +265,10 @@ READERS = [lambda path: RateLimits.from_urdf(path, 0.02), read_robot]
 @pytest.mark.parametrize("read", READERS)
 def test_a_robots_file_reads_no_other_file_by_an_entity(read, tmp_path):
     (tmp_path / "secret").write_text("hunter2")
-    robot = '<robot name="&x;"><link name="&x;"/></robot>'
+    joint = '<joint name="&x;" type="revolute"><limit lower="-1" upper="1" velocity="9"/></joint>'
+    robot = f'<robot name="&x;"><link name="&x;"/>{joint}</robot>'
     (tmp_path / "x.urdf").write_text(f'<!DOCTYPE robot [<!ENTITY x SYSTEM "file://{tmp_path}/secret">]>{robot}')
-    with pytest.raises((ValueError, UserFacingError)) as refused:
+    with pytest.raises((ValueError, UserFacingError), match="XML.*entity") as refused:
         read(tmp_path / "x.urdf")
     assert "hunter2" not in str(refused.value)
 
