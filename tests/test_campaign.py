@@ -132,16 +132,33 @@ def test_a_users_own_grid(tmp_path):
     assert len(load_campaign(str(tmp_path / "mine.py")).runs) == 3
 
 
+def test_a_users_grid_has_the_usual_yaml(tmp_path):
+    text = "base: {steps: 1_000, agent_options: {autotune: false}}\ngrid: {seed: [1]}\n"
+    (tmp_path / "mine.yaml").write_text(text)
+    spec = load_campaign(str(tmp_path / "mine.yaml")).runs[0]
+    assert spec.steps == 1_000 and spec.agent_options == {"autotune": False}
+
+
+LEVELS = ", ".join(["&a0 [x]", *(f"&a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 10))])
+BOMB = f"about: [{LEVELS}]\ngrid: {{seed: [1]}}"
+AXES = ("seed", "steps", "batch_size", "learning_starts", "evaluate_every")
+VAST = "grid: {" + ", ".join(f"{axis}: [{', '.join(map(str, range(100)))}]" for axis in AXES) + "}"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("grid: {layer: ddsrad}", "grid.layer is 'ddsrad', expected a list"),
         ("base: {task: x}", "has no grid"),
-        ("grid: {lair: [ddsrad]}", "a run has no field lair; it has: task, limits, layer"),
+        ("grid: {lair: [ddsrad]}", "a run has no field lair; it has: task, limits"),
         ("base: {stops: 3}\ngrid: {seed: [1]}", "base has no field stops"),
         ("grid: {seed: [1]}\ngird: 1", "unknown entries .'gird'."),
         ("grid: [", "not readable as YAML"),
-        ("grid: " + 5_000 * "[", "c.yaml is not readable as YAML"),
+        ("grid: " + 5_000 * "[", "c.yaml: nested too deeply"),
+        (BOMB, "c.yaml: more than 20,000 entries"),
+        (VAST, r"c.yaml: grid has 10,000,000,000 runs, expected at most 100,000; its lists are: seed \(100\), steps"),
+        ("name: ../../escaped/here\ngrid: {seed: [1]}", "c.yaml: name is '../../escaped/here', expected a word"),
+        ("name: /tmp/here\ngrid: {seed: [1]}", "c.yaml: name is '/tmp/here', expected a word"),
         ("name: ''\ngrid: {seed: [1]}", "c.yaml: name is '', expected a word"),
         ("name: ..\ngrid: {seed: [1]}", "c.yaml: name is '..', expected a word"),
         ("name: 5\ngrid: {seed: [1]}", "c.yaml: name is 5, expected a word"),

@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import os
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slewrl import RateLimits
+from slewrl.commands.limits import _heterogeneity
 
 # ---------------------------------------------------------------------- units
 
@@ -74,6 +76,22 @@ def test_other_tags_are_refused_by_name(tmp_path, tag):
         RateLimits.from_yaml(ours)
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("!degrees j1: {max_velocity: 1}", "line 1 has the tag '!degrees' at 'j1', expected it at a number"),
+        ("j1: {!degrees max_velocity: 1}", "has the tag '!degrees' at 'max_velocity'"),
+        ("j1: {<<: {!degrees max_velocity: 1}}", "has the tag '!degrees' at 'max_velocity'"),
+        ("j1: {max_velocity: &a !degrees 1, *a : 2}", "has the tag '!degrees' at '1'"),
+        ("j1: {has_velocity_limits: !radians true}", "has the tag '!radians' at 'has_velocity_limits'"),
+        ("j1: !degrees 5", "joint 'j1' is !degrees 5, expected a mapping"),
+    ],
+)
+def test_a_tag_is_for_a_number(tmp_path, row, message):
+    with pytest.raises(ValueError, match=rf"limits.yaml: .*{message}"):
+        RateLimits.from_joint_limits_yaml(written(tmp_path, f"joint_limits: {{{row}}}"), dt=0.02)
+
+
 def urdf(tmp_path, *joints, name="robot.urdf"):
     """A URDF of (name, type, attributes of its limit, more XML)."""
     made = (
@@ -89,7 +107,9 @@ def test_what_cannot_be_radians_is_refused_until_the_user_says_so(tmp_path):
     with pytest.raises(ValueError, match=r"range \[-360\.0, 360\.0\] rad, .*--angles degrees"):
         RateLimits.from_joint_limits_yaml(bare, dt="0.02")
     as_degrees = RateLimits.from_joint_limits_yaml(bare, dt="0.02", angles="degrees")
-    assert as_degrees == RateLimits.from_joint_limits_yaml(written(tmp_path, UR, "tagged.yaml"), dt="0.02")
+    tagged = RateLimits.from_joint_limits_yaml(written(tmp_path, UR, "tagged.yaml"), dt="0.02")
+    for name in ("delta", "low", "high"):
+        assert getattr(as_degrees, name).tolist() == getattr(tagged, name).tolist()
     assert RateLimits.from_joint_limits_yaml(bare, dt="0.02", angles="radians").delta[0] == pytest.approx(3.6)
     with pytest.raises(ValueError, match="angles is 'turns', expected 'radians' or 'degrees'"):
         RateLimits.from_joint_limits_yaml(bare, dt="0.02", angles="turns")
@@ -114,6 +134,26 @@ def test_a_urdf_in_degrees_is_refused_and_read_as_degrees_if_told(tmp_path, limi
         assert turned.high[0] / plain.high[0] == pytest.approx(math.pi / 180)
     slide = urdf(tmp_path, ("rail", "prismatic", limit))  # metres are metres
     assert RateLimits.from_urdf(slide, dt="0.02", angles="degrees") == RateLimits.from_urdf(slide, dt="0.02")
+
+
+XACRO = '<robot xmlns:xacro="http://www.ros.org/wiki/xacro">{}</robot>'
+PLAIN = '<joint name="hip" type="revolute"><limit lower="-1" upper="{}" velocity="9"/></joint>'
+
+
+@pytest.mark.parametrize(
+    ("inside", "message"),
+    [
+        (f'<xacro:macro name="leg">{PLAIN.format(1)}</xacro:macro>', "<macro> of xacro"),
+        (f'<xacro:unless value="0">{PLAIN.format(1)}</xacro:unless>', "<unless> of xacro"),
+        (PLAIN.format(1).replace("hip", "${prefix}_j"), r"'\${prefix}_j'"),
+        (PLAIN.format("${pi}"), r"'\${pi}'"),
+        (PLAIN.format("$(arg far)"), r"'\$\(arg far\)'"),
+    ],
+)
+def test_xacro_is_refused_until_it_is_run(tmp_path, inside, message):
+    with pytest.raises(ValueError, match=rf"x.urdf has {message}, expected a URDF: run xacro first"):
+        RateLimits.from_urdf(written(tmp_path, XACRO.format(inside), "x.urdf"), dt=0.02)
+    assert RateLimits.from_urdf(written(tmp_path, XACRO.format(PLAIN.format(1)), "x.urdf"), dt=0.02).dim == 1
 
 
 def test_degrees_of_a_joint_in_metres_are_refused(tmp_path):
@@ -261,6 +301,33 @@ def test_bad_mjcf(tmp_path, text, message):
         RateLimits.from_mjcf(written(tmp_path, text, "robot.xml"), dt=0.02)
 
 
+def test_the_range_of_an_mjcf_is_doubted_too(tmp_path):
+    path = written(tmp_path, MJCF.format(angle="radian", low="-90", high="90"), "robot.xml")
+    said = {"dt": "0.02", "speeds": {"hip": "9", "wheel": "20", "rail": "0.5"}, "continuous": ["wheel"]}
+    with pytest.raises(ValueError, match=r"'hip' has range \[-90, 90\] rad, more than 4 turns") as caught:
+        RateLimits.from_mjcf(path, **said)
+    assert "--angles radians" in str(caught.value) and "--angles degrees" not in str(caught.value)
+    assert RateLimits.from_mjcf(path, **said, angles="radians").high[0] == pytest.approx(90)
+    assert RateLimits.from_mjcf(path, **said, bounds={"hip": (-90, 90)}).high[0] == 90
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        '<replicate count="100000000" offset="1 0 0">{}</replicate>',
+        '<replicate count="9999"><replicate count="9999">{}</replicate></replicate>',
+        '<composite type="cable" count="100000000 1 1" size="1"><geom size=".1"/></composite>',
+        '<flexcomp name="f" type="grid" count="999 999 999" spacing="1 1 1" mass="1" radius=".1"/>',
+        '<replicate count="1e8">{}</replicate>',
+    ],
+)
+def test_copies_without_end_are_refused_at_once(tmp_path, inside):
+    body = '<body><joint name="hip"/><geom size="1"/></body>'
+    text = f"<mujoco><worldbody>{inside.format(body)}</worldbody></mujoco>"
+    path = written(tmp_path, text, "robot.xml")
+    at_once(lambda: RateLimits.from_mjcf(path, dt=0.02), "copies, expected at most 10,000|expected whole numbers")
+
+
 # ---------------------------------------------------------------------- kappa
 
 RAIL = ("rail", "prismatic", 'lower="0" upper="1" velocity="0.1"')
@@ -274,7 +341,35 @@ def test_kappa_never_mixes_metres_and_radians(tmp_path):
     assert RateLimits([1, 2], -1, 1, units="rad/s").kappa == 2
 
 
+PANDA = """joint_limits:
+  panda_joint1: {min_position: -2.8, max_position: 2.8, max_velocity: 2.175}
+  panda_finger_joint1: {min_position: 0, max_position: 0.04, max_velocity: 0.1}
+"""
+
+
+def test_kappa_needs_a_file_that_says_which_joints_slide(tmp_path):
+    """A joint_limits.yaml has radians and metres in one form; a tag or a URDF says which."""
+    path = written(tmp_path, PANDA)
+    limits = RateLimits.from_joint_limits_yaml(path, dt=0.02)
+    assert limits.units == "rad or m" and limits.why_not_zero() == "the limits are in rad or m"
+    with pytest.raises(ValueError, match="kappa compares rates of one unit, and these limits are in rad or m"):
+        _ = limits.kappa
+    assert _heterogeneity(limits, None) == "kappa is not given: the file does not say which joints slide (--urdf)"
+    known = urdf(tmp_path, ("panda_joint1", "revolute", ""), ("panda_finger_joint1", "prismatic", ""))
+    assert RateLimits.from_joint_limits_yaml(path, dt=0.02, urdf=known).units == "m/rad"
+    assert RateLimits.from_joint_limits_yaml(written(tmp_path, UR), dt=0.02).units == "rad"
+    with pytest.raises(ValueError, match="--speeds elbow=RAD_OR_M_PER_S"):
+        RateLimits.from_joint_limits_yaml(written(tmp_path, "joint_limits: {elbow: {}}"), dt=0.02)
+
+
 # ---------------------------------------------------------------------- files that would take for ever
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for read in (RateLimits.from_joint_limits_yaml, RateLimits.from_urdf, lambda path, dt: RateLimits.from_yaml(path)):
+        with pytest.raises(ValueError, match="pipe is no regular file"):
+            read(tmp_path / "pipe", dt=0.02)
 
 
 def at_once(read, message):

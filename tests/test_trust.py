@@ -180,6 +180,38 @@ def test_a_worker_is_told_whether_to_trust(bomb, tmp_path, monkeypatch):
     assert start(folder.path, trust=True).wait(60) == FAILED and bomb()
 
 
+@pytest.mark.parametrize("link", ["provenance.json", "final", "final/density.csv"])
+def test_collecting_a_campaign_copies_nothing_that_a_link_leads_to(tmp_path, link):
+    theirs = write_campaign(tmp_path / "theirs", cell([1.0]))
+    run = next(path for path in theirs.iterdir() if path.is_dir())
+    (run / "final").rename(tmp_path / "secret") if link == "final" else (tmp_path / "secret").write_text("hunter2")
+    (run / link).unlink(missing_ok=True)
+    (run / link).symlink_to(tmp_path / "secret")
+    with pytest.raises(OSError, match=f"{link} is a symbolic link"):
+        Store(theirs).collect(tmp_path / "copy")
+    assert not any("hunter2" in path.read_text() for path in (tmp_path / "copy").rglob("*") if path.is_file())
+
+
+def test_collecting_a_campaign_copies_only_what_a_report_needs(tmp_path):
+    theirs = write_campaign(tmp_path / "theirs", cell([1.0]))
+    run = next(path for path in theirs.iterdir() if path.is_dir())
+    (tmp_path / "ssh").mkdir()
+    (tmp_path / "ssh/key").write_text("hunter2")
+    (run / "final/more").symlink_to(tmp_path / "ssh")
+    assert Store(theirs).collect(tmp_path / "copy") == 1
+    made = {path.name for path in (tmp_path / "copy" / run.name / "final").iterdir()}
+    assert made == {"density.csv", "increments.csv", "episodes.csv"}
+
+
+def test_a_workers_log_is_written_through_no_link(tmp_path):
+    folder = RunFolder(tmp_path / "r")
+    folder.create(SPEC)
+    (tmp_path / "mine").write_text("as it was")
+    (tmp_path / "r/worker.log").symlink_to(tmp_path / "mine")
+    with pytest.raises(OSError, match=r"worker\.log is a symbolic link"):
+        start(folder.path).kill()
+
+
 @pytest.mark.slow
 def test_a_campaign_of_ones_own_layer(slewrl, tmp_path):
     """A .py file is a program, and to name it is to run it; of a .yaml with code in it one says so."""
@@ -261,9 +293,10 @@ READERS = [lambda path: RateLimits.from_urdf(path, 0.02), read_robot]
 @pytest.mark.parametrize("read", READERS)
 def test_a_robots_file_reads_no_other_file_by_an_entity(read, tmp_path):
     (tmp_path / "secret").write_text("hunter2")
-    robot = '<robot name="&x;"><link name="&x;"/></robot>'
+    joint = '<joint name="&x;" type="revolute"><limit lower="-1" upper="1" velocity="9"/></joint>'
+    robot = f'<robot name="&x;"><link name="&x;"/>{joint}</robot>'
     (tmp_path / "x.urdf").write_text(f'<!DOCTYPE robot [<!ENTITY x SYSTEM "file://{tmp_path}/secret">]>{robot}')
-    with pytest.raises((ValueError, UserFacingError)) as refused:
+    with pytest.raises((ValueError, UserFacingError), match="XML.*entity") as refused:
         read(tmp_path / "x.urdf")
     assert "hunter2" not in str(refused.value)
 

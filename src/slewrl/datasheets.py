@@ -1,5 +1,6 @@
 """What a robot's file says of its joints: URDF, MJCF, and the joint_limits.yaml of ros2_control and MoveIt."""
 
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -7,10 +8,14 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from slewrl.boxmath import Number, exact
+from slewrl.errors import shortened
+from slewrl.files import check_regular
 from slewrl.plain_yaml import TextLoader, load_yaml
-from slewrl.reading import check_name
+from slewrl.reading import UNSAID, check_name
 
 MOVABLE = ("revolute", "prismatic", "continuous")
+XACRO = re.compile(r"\{[^}]*xacro/?\}")
+"""How an element in xacro's namespace begins; it has had several addresses."""
 YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 BEYOND = ("acceleration", "deceleration", "jerk")
 """Limits that files have and we do not: a rate is all we limit."""
@@ -21,13 +26,15 @@ PI = Fraction("3.14159265358979323846264338327950288419"), Fraction("3.141592653
 class Joint(NamedTuple):
     """What a file says of one joint; None where it says nothing.
 
-    Text is as written, in the file's unit; a number that is not text is in rad or m for certain.
+    Text is as written, in the file's unit; a number that is not text is in rad or m for certain, but for the range of
+    an ``unsure`` joint.
     """
 
     velocity: Number | None
     low: Number | None
     high: Number | None
     unit: str = "rad"
+    unsure: bool = False
 
 
 class Sheet(NamedTuple):
@@ -50,7 +57,7 @@ def in_radians(joint: Joint) -> Joint:
 
     def turned(value: Number | None, up: bool = False) -> Number | None:
         try:
-            return radians(value, up) if isinstance(value, str) and joint.unit == "rad" else value
+            return radians(value, up) if isinstance(value, str) and joint.unit != "m" else value
         except ValueError:
             return value
 
@@ -62,6 +69,7 @@ def in_radians(joint: Joint) -> Joint:
 
 def xml_root(path: str | Path) -> ElementTree.Element:
     """The root element of a file: <robot> of a URDF, <mujoco> of an MJCF."""
+    check_regular(Path(path))
     try:
         return ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:
@@ -73,6 +81,7 @@ def read_urdf(path: str | Path) -> Sheet:
     root = xml_root(path)
     if root.tag != "robot":
         raise ValueError(f"{path}: root element is <{root.tag}>, expected <robot> (a URDF)")
+    _check_expanded(path, root)
     found: dict[str, Joint] = {}
     left: dict[str, list[str]] = {}
     for joint in root.iter("joint"):
@@ -90,6 +99,15 @@ def read_urdf(path: str | Path) -> Sheet:
     if not found:
         raise ValueError(f"{path}: no movable joint (expected type {', '.join(MOVABLE)})")
     return Sheet(Path(path), found, _notes(left))
+
+
+def _check_expanded(path: str | Path, root: ElementTree.Element) -> None:
+    """Refuse xacro: what its macros and conditions make of the joints is not in the file."""
+    elements = (f"<{e.tag.partition('}')[2]}> of xacro" for e in root.iter() if XACRO.match(e.tag))
+    inside = (value for joint in root.iter("joint") for e in joint.iter() for value in e.attrib.values())
+    values = (shortened(value) for value in inside if "${" in value or "$(" in value)
+    if found := next(elements, None) or next(values, None):
+        raise ValueError(f"{path} has {found}, expected a URDF: run xacro first: xacro robot.urdf.xacro > robot.urdf")
 
 
 def _urdf_joint(kind: str, limit: dict[str, str]) -> Joint:
@@ -116,7 +134,7 @@ def read_mjcf(path: str | Path) -> Sheet:
                 raise ValueError(f"{path}: joint {number} has no name, expected one")
             _check_new(path, name, found)
             low, high = span or (None, None)
-            found[name] = Joint(None, low, high, "rad" if kind == "hinge" else "m")
+            found[name] = Joint(None, low, high, "rad" if kind == "hinge" else "m", unsure=True)
     if not found:
         raise ValueError(f"{path}: no hinge or slide joint")
     return Sheet(Path(path), found, _notes(left), "MJCF")
@@ -144,9 +162,23 @@ class Tagged(NamedTuple):
     unit: str
     text: str
 
+    def __repr__(self) -> str:
+        """As the file has it."""
+        return f"{self.unit} {self.text}"
+
 
 class _SheetLoader(TextLoader):
     tags = ("!degrees", "!radians")
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """As PyYAML does it, with tags on numbers only."""
+        node: Any = super().compose_mapping_node(anchor)  # type: ignore[no-untyped-call]
+        for key, value in node.value:
+            flag = isinstance(key.value, str) and key.value.startswith("has_")
+            if tag := next((part.tag for part in (key, value)[: 1 + flag] if part.tag in self.tags), None):
+                line = key.start_mark.line + 1
+                raise ValueError(f"line {line} has the tag {tag!r} at {shortened(key.value)}, expected it at a number")
+        return node
 
 
 def _tagged(loader: TextLoader, node: Any) -> Tagged:
@@ -167,9 +199,9 @@ def read_joint_limits(path: str | Path, urdf: str | Path | None = None) -> Sheet
     left: dict[str, list[str]] = {}
     for name, row in tables[0].items():
         if not isinstance(row, dict):
-            raise ValueError(f"{path}: joint {name!r} is {row!r}, expected a mapping of limits")
+            raise ValueError(f"{path}: joint {name!r} is {shortened(row)}, expected a mapping of limits")
         _check_new(path, name, found)
-        found[name] = _row_joint(row, fallback.get(name, Joint(None, None, None)), f"{path}: joint {name!r}")
+        found[name] = _row_joint(row, fallback.get(name, Joint(None, None, None, UNSAID)), f"{path}: joint {name!r}")
         for what in BEYOND:
             if f"max_{what}" in row and str(row.get(f"has_{what}_limits")).lower() not in NO:
                 left.setdefault(f"{what} limits of", []).append(name)
@@ -198,6 +230,8 @@ def _row_joint(row: dict[str, Any], known: Joint, where: str) -> Joint:
         for end in ("min", "max")
     )
     velocity = _value(_switched(row, "has_velocity_limits", "max_velocity", where), known.unit, where)
+    if known.unit == UNSAID and any(isinstance(value, Fraction) for value in (velocity, low, high)):
+        known = known._replace(unit="rad")  # a tag says so
     said = [known[i] if value is None else value for i, value in enumerate((velocity, low, high))]
     return known._replace(velocity=said[0], low=said[1], high=said[2])
 
@@ -206,7 +240,7 @@ def _value(value: Any, unit: str, where: str, up: bool = False) -> Number | None
     """An entry as text, or in rad if the file states its unit; None where there is none."""
     if not isinstance(value, Tagged):
         return None if value in (None, "") else str(value)
-    if unit != "rad":
+    if unit == "m":
         raise ValueError(f"{where} has {value.unit} {value.text}, but the URDF has it as a joint that is in metres")
     try:
         return radians(value.text, up) if value.unit == "!degrees" else exact(value.text)

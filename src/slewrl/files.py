@@ -70,10 +70,15 @@ def read_text(path: Path) -> str:
         raise ValueError(f"{path} is no text (byte {error.start} is not UTF-8): it is damaged") from None
 
 
+def check_regular(path: Path) -> None:
+    """Refuse what is there and no regular file: a pipe would be waited for."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(f"{path} is no regular file, expected one")
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; anything else is a ValueError that names the file."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(f"{path} is no file, expected one that holds JSON")
+    check_regular(path)
     text = read_text(path)
     try:
         data = json.loads(text)

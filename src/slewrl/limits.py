@@ -23,7 +23,7 @@ from slewrl import boxmath
 from slewrl.box import FeasibleBox, LimitTensors, Rounded, eager, round_limits, tighten
 from slewrl.boxmath import Number
 from slewrl.rates import Beside
-from slewrl.reading import MIXED, Values, read_groups, read_limits, read_period, read_reset
+from slewrl.reading import MIXED, UNSAID, Values, read_groups, read_limits, read_period, read_reset
 
 Edges = Literal["guard", "tight"]
 POSITIONS = {"rad", "radian", "radians", "deg", "degree", "degrees", "m", "mm", "metre", "metres", "meter", "meters"}
@@ -108,11 +108,11 @@ class RateLimits:
         """Heterogeneity kappa = max delta / min delta (Prop. gradient), >= 1; of joints in one unit.
 
         Raises:
-            ValueError: some joints are in metres and some in radians.
+            ValueError: some joints are in metres and some in radians, or may be.
         """
-        if self.units == MIXED:
+        if self.units in (MIXED, UNSAID):
             raise ValueError(
-                f"kappa compares rates of one unit, and these limits are in {MIXED}; take it of the joints "
+                f"kappa compares rates of one unit, and these limits are in {self.units}; take it of the joints "
                 "of one unit, delta[joints].max() / delta[joints].min()"
             )
         return float(self.delta.max() / self.delta.min())

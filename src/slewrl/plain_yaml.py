@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from slewrl.files import check_regular
+
 MOST = 20_000
 """Entries of a file, each alias counted as all it stands for; limits of a hundred joints are some two thousand."""
 SHORT = r"^(?=.{1,40}$)"  # a longer number stays text, which is read as the exact decimal
@@ -49,6 +51,12 @@ class TextLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+class UsualLoader(TextLoader):
+    """What PyYAML makes of plain data, with true and false and 100_000, within the same bounds."""
+
+    yaml_implicit_resolvers = yaml.SafeLoader.yaml_implicit_resolvers
+
+
 class PlainLoader(TextLoader):
     """Text, lists, mappings, null, and decimal numbers: no octal, no 1_0, no 1:30, no yes and no."""
 
@@ -71,6 +79,7 @@ def _parts(node: yaml.Node) -> list[yaml.Node]:
 
 def load_yaml(path: str | Path, loader: type[TextLoader] = PlainLoader) -> Any:
     """The data in a file, or a ValueError that names the file and what is wrong with it."""
+    check_regular(Path(path))
     try:
         return yaml.load(Path(path).read_text(encoding="utf-8"), Loader=loader)  # noqa: S506
     except RecursionError:

@@ -14,6 +14,7 @@ from slewrl import boxmath
 from slewrl.boxmath import Number
 from slewrl.datasheets import Joint, Sheet, in_radians
 from slewrl.errors import shortened
+from slewrl.reading import UNSAID
 
 Arguments = dict[str, Any]
 """The keyword arguments of RateLimits."""
@@ -64,7 +65,8 @@ IN_PYTHON = {
     "--bounds": "bounds={name: (low, high)}",
     "--continuous": "continuous=[name]",
     "--exclude": "exclude=[name]",
-    "--angles degrees": 'angles="degrees" or "radians"',
+    "--angles degrees": 'angles="degrees"',
+    "--angles radians": 'angles="radians"',
     "--urdf": "urdf=path",
 }
 """Each option as a keyword."""
@@ -84,7 +86,9 @@ class DatasheetError(ValueError):
         for (unit, reason, mends), names in alike.items():
             have = f"joint {names[0]!r} has" if len(names) == 1 else f"joints {', '.join(map(repr, names))} have"
             name = "NAME" if len(names) > 1 else shlex.quote(names[0])
-            given = ", or ".join(OPTIONS[option].format(name=name, unit=unit.upper()) for option in mends)
+            given = ", or ".join(
+                OPTIONS[option].format(name=name, unit=unit.upper().replace(" ", "_")) for option in mends
+            )
             lines.append(f"  {have} {reason}" + f"; give {given}" * bool(mends))
         if self.perhaps:
             words = (f"{option} {' '.join(map(shlex.quote, names))}" for option, names in self.perhaps.items())
@@ -134,13 +138,13 @@ def chosen(
     endless = set(matching(said.get("continuous", ()), found, where))
     for name in endless:
         _check_endless(name, found[name], angles)
-        found[name] = found[name]._replace(low=None, high=None)
+        found[name] = found[name]._replace(low=None, high=None, unit="rad")
     for pattern, speed in (said.get("speeds") or {}).items():
         for name in matching([pattern], found, where):
             found[name] = found[name]._replace(velocity=_certain(speed))
     for pattern, (low, high) in (bounds or {}).items():
         for name in matching([pattern], found, where):
-            found[name] = found[name]._replace(low=_certain(low), high=_certain(high))
+            found[name] = found[name]._replace(low=_certain(low), high=_certain(high), unsure=False)
             endless.discard(name)
     out = set(matching(said.get("exclude", ()), found, where))
     if not (left := {name: found[name] for name in wanted if name not in out}):
@@ -169,7 +173,7 @@ def _unknown(where: str, name: str, joints: Iterable[str]) -> str:
 
 def _check_endless(name: str, joint: Joint, angles: Angles | None) -> None:
     """A joint with stops is not continuous, whatever the user says."""
-    if joint.unit != "rad":
+    if joint.unit == "m":
         raise ValueError(f"joint {name!r} slides, so it is not continuous; give its bounds")
     low, high = finite(joint.low), finite(joint.high)
     odd = not angles and any(what == "bounds" for what, _ in not_radians(joint))
@@ -183,9 +187,9 @@ def _check_endless(name: str, joint: Joint, angles: Angles | None) -> None:
 def not_radians(joint: Joint) -> Iterator[tuple[str, str]]:
     """What of a joint that turns cannot be in rad and rad/s: "speeds" or "bounds", and why.
 
-    Only text is doubted: a number that is not text is in rad for certain.
+    Only text is doubted, and the range of a joint that is ``unsure``: any other number is in rad for certain.
     """
-    doubted = [isinstance(value, str) for value in joint[:3]]
+    doubted = [isinstance(value, str) or (joint.unsure and i > 0) for i, value in enumerate(joint[:3])]
     speed, low, high = (finite(value) for value in joint[:3])
     rate, span = (
         f"velocity limit {_shown(joint.velocity)} rad/s",
@@ -213,8 +217,10 @@ def _faults(name: str, joint: Joint, endless: bool, angles: Angles | None, kind:
     yield from (Fault(name, *fault) for fault in _speed_faults(joint, kind))
     if not endless:
         yield from (Fault(name, *fault) for fault in _range_faults(joint, kind))
-    if joint.unit == "rad" and angles is None:
-        yield from (Fault(name, why, MEND_UNIT[what]) for what, why in not_radians(joint))
+    if joint.unit != "m" and angles is None:
+        for what, why in not_radians(joint):  # an MJCF says for itself whether it is in degrees
+            mends = (mend for mend in MEND_UNIT[what] if (kind, mend) != ("MJCF", "--angles degrees"))
+            yield Fault(name, why, tuple(mends))
 
 
 def _speed_faults(joint: Joint, kind: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -233,7 +239,7 @@ def _range_faults(joint: Joint, kind: str) -> Iterator[tuple[str, tuple[str, ...
     span = f"range [{_shown(joint.low)}, {_shown(joint.high)}]"
     if joint.low is None or joint.high is None:
         more = ("--urdf",) if kind == "joint_limits.yaml" else ()
-        mends = MEND_ENDLESS if joint.unit == "rad" else MEND_RANGE
+        mends = MEND_RANGE if joint.unit == "m" else MEND_ENDLESS
         yield "no position bounds, expected low < high", (*more, *mends)
     elif low is None or high is None:
         yield f"{span}, expected finite numbers, as plain decimals", MEND_RANGE
@@ -286,7 +292,8 @@ def arguments(
         for key, value in (("delta", delta), ("low", low), ("high", high)):
             made[key][name] = value  # type: ignore[assignment]
     units = sorted({joint.unit for joint in found.values()})
-    return {**made, "groups": guess_groups(found), "dt": float(dt), "units": "/".join(units)}
+    unit = UNSAID if UNSAID in units else "/".join(units)
+    return {**made, "groups": guess_groups(found), "dt": float(dt), "units": unit}
 
 
 def continuous_bound(delta: Fraction) -> Fraction:

@@ -16,6 +16,8 @@ Values = Number | Sequence[Number] | NDArray[Any] | Mapping[str, Number] | Any
 """A number for every joint, one per joint, ``{joint: number}``, or a torch tensor."""
 
 MIXED = "m/rad"
+UNSAID = "rad or m"
+"""Of a file that does not say which joints slide."""
 """The units of limits where some joints slide and some turn."""
 
 

@@ -1,6 +1,7 @@
 """A campaign: a named set of runs, mostly a grid, from our own list or from a file of the user's."""
 
 import dataclasses
+import math
 import runpy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,8 @@ from slewrl.registry import did_you_mean
 from slewrl.runs import RunSpec
 
 FIELDS = tuple(field.name for field in dataclasses.fields(RunSpec))
+MOST_RUNS = 100_000
+"""Of a grid: years of computing, and still listed in seconds."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Campaign:
 
     def __post_init__(self) -> None:
         """Refuse a campaign without a name or runs, and runs that would share a folder."""
-        if not isinstance(self.name, str) or not self.name.strip(" ./"):
+        if not isinstance(self.name, str) or not self.name.strip(" ./") or Path(self.name).name != self.name:
             raise ValueError(f"name is {shortened(self.name)}, expected a word: the campaign's folder is named so")
         if not isinstance(self.about, str):
             raise ValueError(f"about is {shortened(self.about)}, expected a line of text")
@@ -56,8 +59,12 @@ def grid(base: RunSpec | None = None, **axes: Iterable[Any]) -> tuple[RunSpec, .
     """
     if unknown := set(axes) - set(FIELDS):
         raise ValueError(f"a run has no field {', '.join(sorted(unknown))}; it has: {', '.join(FIELDS)}")
+    lists = {name: list(values) for name, values in axes.items()}
+    if (count := math.prod(map(len, lists.values()))) > MOST_RUNS:
+        sizes = ", ".join(f"{name} ({len(values)})" for name, values in lists.items())
+        raise ValueError(f"grid has {count:,} runs, expected at most {MOST_RUNS:,}; its lists are: {sizes}")
     start = base or RunSpec()
-    return tuple(replace(start, **dict(zip(axes, values, strict=True))) for values in product(*axes.values()))
+    return tuple(replace(start, **dict(zip(lists, values, strict=True))) for values in product(*lists.values()))
 
 
 @dataclass(frozen=True)
@@ -142,12 +149,9 @@ def _from_python(path: Path) -> Campaign:
 
 def _from_yaml(path: Path) -> Campaign:
     """``base``: fields all runs share; ``grid``: field -> list of values; ``about``: a line."""
-    import yaml
+    from slewrl.plain_yaml import UsualLoader, load_yaml
 
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is not readable as YAML: {error}") from error
+    data = load_yaml(path, UsualLoader)
     if not isinstance(data, dict) or not isinstance(data.get("grid"), dict):
         raise ValueError(f"{path} has no grid: expected entries such as  grid: {{layer: [ddsrad, boxpro]}}")
     if unknown := set(data) - {"name", "about", "base", "grid"}:

@@ -17,15 +17,16 @@ from typing import Literal
 
 from slewrl.campaign.spec import Campaign
 from slewrl.errors import shortened
-from slewrl.files import copy_own, open_own, read_json, read_text, refuse_linked_folders, write_atomically
+from slewrl.files import open_own, read_json, read_text, refuse_linked_folders, write_atomically
 from slewrl.runs import RunFolder, RunSpec, difference, read_spec
 
 VERSION = 1
 State = Literal["waiting", "running", "stopped", "failed", "done"]
 KEPT = ("run.json", "provenance.json", "limits.yaml", "train.csv", "eval.csv", "timing.csv", "DONE")
-"""What of a run is worth committing, besides final/."""
+"""What of a run is worth committing, besides its final evaluation."""
 FINAL = "final"
 """Folder of a run's last evaluation; ``slewrl evaluate`` writes elsewhere, so a look at a run changes no result."""
+EVALUATED = tuple(f"{FINAL}/{name}.csv" for name in ("density", "increments", "episodes"))
 LOCK = "campaign.lock"
 ELSEWHERE = "choose another folder (slewrl campaign run: --out FOLDER)"
 
@@ -167,11 +168,16 @@ def _final_return(run: Path) -> float | None:
 
 
 def _copy_run(source: Path, copy: Path) -> None:
+    """Copy the files that belong to a run; what a link leads to does not."""
+    for folder in (source, source / FINAL):
+        if folder.is_symlink():
+            raise OSError(f"{folder} is a symbolic link, expected a folder of the campaign's own: remove it")
     refuse_linked_folders(copy)
-    shutil.copytree(source / FINAL, copy / FINAL, dirs_exist_ok=True, copy_function=copy_own)
-    for name in KEPT:  # DONE is the last of them
-        if (source / name).exists():
-            copy_own(source / name, copy / name)
+    (copy / FINAL).mkdir(parents=True, exist_ok=True)
+    for name in (*EVALUATED, *KEPT):  # DONE is the last of them
+        if (source / name).is_file():
+            with open_own(source / name, "rb") as there, open_own(copy / name, "wb") as here:
+                shutil.copyfileobj(there, here)
 
 
 def _violations(path: Path) -> int:

@@ -197,8 +197,10 @@ def _table(limits: "RateLimits", title: str, with_groups: bool) -> Table:
 def _heterogeneity(limits: "RateLimits", units: Mapping[str, str] | None) -> str:
     """kappa of the joints of each unit, and how much larger F_t is than SRad's ball if there is one unit."""
     from slewrl import theory
-    from slewrl.reading import MIXED
+    from slewrl.reading import MIXED, UNSAID
 
+    if limits.units == UNSAID:
+        return "kappa is not given: the file does not say which joints slide (--urdf)"
     if limits.units != MIXED:
         ratio = f"{theory.volume_ratio(limits):.3g} times the volume of the ball SRad is confined to"
         return f"{_kappa(limits, limits.names)}; the box F_t holds {ratio}"

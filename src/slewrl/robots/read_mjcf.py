@@ -9,6 +9,8 @@ from typing import NamedTuple
 import mujoco  # type: ignore[import-untyped]
 import numpy as np
 
+from slewrl.datasheets import xml_root
+from slewrl.errors import shortened
 from slewrl.rates import guess_groups
 from slewrl.robots.legs import NotTwoLeggedError
 from slewrl.robots.spec import Floats, Geom, JointSpec, LinkSpec, RawRobot, inertia_of, rpy_of, vector
@@ -16,6 +18,8 @@ from slewrl.robots.spec import Floats, Geom, JointSpec, LinkSpec, RawRobot, iner
 SIZES = {"box": 3, "sphere": 1, "capsule": 2, "cylinder": 2, "ellipsoid": 3}
 """How many numbers say how large a primitive is."""
 KINDS = {int(getattr(mujoco.mjtGeom, f"mjGEOM_{kind.upper()}")): kind for kind in SIZES}
+COPIED = ("replicate", "composite", "flexcomp")
+MOST_COPIES = 10_000
 AT_ORIGIN = np.zeros(3)
 JOINT_KINDS = {
     int(getattr(mujoco.mjtJoint, f"mjJNT_{kind.upper()}")): kind for kind in ("free", "ball", "slide", "hinge")
@@ -65,8 +69,24 @@ def mjcf_joints(path: Path) -> Iterator[MjcfJoint]:
         yield MjcfJoint(model.joint(i).name, JOINT_KINDS[int(model.jnt_type[i])], span, follows)
 
 
+def _check_copies(path: Path) -> None:
+    """Refuse a file whose own elements stand for more copies than MuJoCo makes in a while."""
+    left = [(xml_root(path), 1)]
+    while left:
+        element, copies = left.pop()
+        if element.tag in COPIED:
+            count = element.get("count", "1")
+            if not all(word.isdecimal() for word in count.split()):
+                raise ValueError(f"{path}: <{element.tag}> has count {shortened(count)}, expected whole numbers")
+            if (copies := copies * math.prod(int(word[:20]) for word in count.split())) > MOST_COPIES:
+                said = f"<{element.tag}> with count {shortened(count)} makes {copies:,} copies"
+                raise ValueError(f"{path}: {said}, expected at most {MOST_COPIES:,}")
+        left += [(child, copies) for child in element]
+
+
 def _compiled(path: Path) -> mujoco.MjModel:
     """The model, without its meshes if they cannot be read."""
+    _check_copies(path)
     try:
         return mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
