@@ -172,7 +172,7 @@ class _SheetLoader(TextLoader):
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         """As PyYAML does it, with tags on numbers only."""
-        node: Any = super().compose_mapping_node(anchor)  # type: ignore[no-untyped-call]
+        node: Any = super().compose_mapping_node(anchor)
         for key, value in node.value:
             flag = isinstance(key.value, str) and key.value.startswith("has_")
             if tag := next((part.tag for part in (key, value)[: 1 + flag] if part.tag in self.tags), None):
