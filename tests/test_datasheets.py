@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from slewrl import RateLimits
 from slewrl.commands.limits import _heterogeneity
+from slewrl.robots.own import read_robot
 
 # ---------------------------------------------------------------------- units
 
@@ -151,8 +152,10 @@ PLAIN = '<joint name="hip" type="revolute"><limit lower="-1" upper="{}" velocity
     ],
 )
 def test_xacro_is_refused_until_it_is_run(tmp_path, inside, message):
-    with pytest.raises(ValueError, match=rf"x.urdf has {message}, expected a URDF: run xacro first"):
-        RateLimits.from_urdf(written(tmp_path, XACRO.format(inside), "x.urdf"), dt=0.02)
+    path = written(tmp_path, XACRO.format(inside), "x.urdf")
+    for read in (lambda path: RateLimits.from_urdf(path, dt=0.02), read_robot):
+        with pytest.raises(ValueError, match=rf"x.urdf has {message}, expected a URDF: run xacro first"):
+            read(path)
     assert RateLimits.from_urdf(written(tmp_path, XACRO.format(PLAIN.format(1)), "x.urdf"), dt=0.02).dim == 1
 
 

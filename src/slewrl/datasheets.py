@@ -71,9 +71,11 @@ def xml_root(path: str | Path) -> ElementTree.Element:
     """The root element of a file: <robot> of a URDF, <mujoco> of an MJCF."""
     check_regular(Path(path))
     try:
-        return ElementTree.parse(path).getroot()
+        root = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:
         raise ValueError(f"{path}: not readable as XML ({error})") from error
+    _check_expanded(path, root)
+    return root
 
 
 def read_urdf(path: str | Path) -> Sheet:
@@ -81,7 +83,6 @@ def read_urdf(path: str | Path) -> Sheet:
     root = xml_root(path)
     if root.tag != "robot":
         raise ValueError(f"{path}: root element is <{root.tag}>, expected <robot> (a URDF)")
-    _check_expanded(path, root)
     found: dict[str, Joint] = {}
     left: dict[str, list[str]] = {}
     for joint in root.iter("joint"):
