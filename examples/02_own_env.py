@@ -29,7 +29,7 @@ class Cart(gym.Env):
 
 # The motor's force may change by .1 N a step. Before: force = np.clip(force, last - 0.1, last + 0.1)
 env = gym.wrappers.TimeLimit(Cart(), 200)
-env = slewrl.RateLimit(env, {"motor": 0.1}, mode="absolute")
+env = slewrl.RateLimit(env, {"motor": 0.1}, mode="absolute", reset_action=0)  # no force before the first step
 
 observation, _ = env.reset(seed=0)
 print("what the policy sees:", observation.round(3), "(position, speed, and the force applied last)")

@@ -220,9 +220,8 @@ def test_a_table_of_80_columns_cuts_no_digit(slewrl, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", ""], "error: --out is the folder '.', expected the name of a file"),
+        (["--out", ""], "error: --out is empty, expected a value"),
         (["--out", "."], "error: --out is the folder '.', expected the name of a file"),
-        (["--force", "--out", ""], "error: --out is the folder '.', expected the name of a file"),
         (["--speeds", "hip"], "error: --speeds is 'hip', expected NAME=SPEED"),
         (["--urdf", URDF], "error: --urdf is for a joint_limits.yaml"),
         (["--exclude", "*"], "no joint is left"),
@@ -232,7 +231,7 @@ def test_options_of_limits_that_make_no_sense(slewrl, arguments, message):
     result = slewrl("limits", URDF, "--dt", "0.02", *arguments)
     assert result.returncode == 2 and message in result.stderr and "Traceback" not in result.stderr
     empty = slewrl("limits", "", "--dt", "0.02")
-    assert empty.returncode == 2 and "error: no file ''" in empty.stderr
+    assert empty.returncode == 2 and "error: an argument is empty, expected a value" in empty.stderr
 
 
 def test_a_limit_that_never_binds_is_pointed_out(slewrl):

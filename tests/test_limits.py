@@ -67,7 +67,7 @@ BAD = [
     (
         dict(delta=[0.2, 0.5], low=[-1, -1, -1], high=1),
         ValueError,
-        r"delta has 2 entries where there are 3 joints \(joint0, joint1, joint2\): delta, low, high",
+        r"delta has 2 entries where there are 3 joints \(joint0, joint1, joint2\): expected one per joint",
     ),
     (dict(delta=[0.2, 0.5], names=["a", "a"], **UNIT), ValueError, r"duplicate joint name 'a'"),
     (dict(delta={"a": 0.2}, names=["a", "b"], **UNIT), KeyError, r"delta is missing joint 'b'"),

@@ -450,7 +450,9 @@ def test_other_robots_are_sent_to_their_own_environment_with_lines_that_run(urdf
 
 def test_an_arm_with_joints_that_have_no_range_is_told_so(urdf):
     path = urdf(arm().replace('lower="-1.1" upper="0.9"', "").replace("revolute", "continuous"))
-    with pytest.raises(ValueError, match=r"(?s)by joints=\[.*in this file joint 'l_hip_joint' has no position bounds"):
+    with pytest.raises(
+        ValueError, match=r"(?s)joints=\[.*in this file\n.*'l_hip_joint', 'l_knee_joint' have no position"
+    ):
         read_robot(path)
 
 

@@ -56,7 +56,7 @@ def _objection(path: str | Path) -> str:
         RateLimits.from_urdf(path, dt=0.02)
     except (ValueError, KeyError) as error:
         said = str(error.args[0]).removeprefix(f"{path}: ")
-        return f"\nFirst say which joints it drives, by joints=[...] in the second line:\nin this file {said}."
+        return f"\nThe second line needs more (joints=[...] names those it drives): in this file\n{said}"
     return ""
 
 
