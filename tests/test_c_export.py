@@ -284,7 +284,7 @@ int main(void)
 
 
 def test_odd_names_and_prefixes(tmp_path):
-    names = ('a "b" \\', "*/ int x; /*", "??/ slewrl_up", "knie-gelenk äöü", "new\nline")
+    names = ('a "b" \\', "*/ int x; /*", "??/ slewrl_up", "knie-gelenk äöü", "%n %s")
     limits = RateLimits(0.1, -1.0, 1.0, names=names, dt=0.02, units="/* rad */\\")
     for prefix in ("slewrl", "left_arm"):
         (tmp_path / f"{prefix}.h").write_text(c_export.limiter_header(limits, prefix=prefix))

@@ -384,7 +384,7 @@ def test_environments_that_cannot_be_limited():
     with pytest.raises(ValueError, match="unbounded, expected finite bounds"):
         limited(unbounded)
     with pytest.raises(ValueError, match=r"'joint0' range over \[-3.0, 3.0\], beyond .*environment's own units"):
-        limited(gym.make("Pendulum-v1"), limits=RateLimits([0.4], low=-3.0, high=3.0))
+        limited(gym.make("Pendulum-v1"), limits=RateLimits([0.4], low=-3.0, high=3.0, reset=0))
     with pytest.raises(ValueError, match="RateLimitTransform: reset_action is <function .*expected one fixed pose"):
         RateLimitTransform(PENDULUM, reset_action=lambda env: [0.0])
     with pytest.raises(ValueError, match="put it outside"):

@@ -35,6 +35,13 @@ REMEDY = (
 )
 
 
+FIXED = (
+    "Give the pose as reset_action=[...] (or {joint: value}), as --reset-action of slewrl export, or as `reset` of "
+    "RateLimits or limits.yaml"
+)
+"""The same, where the environment has no say in it."""
+
+
 class ResetAction:
     """Finds the reset action of each episode; see the module for where.
 
@@ -45,12 +52,20 @@ class ResetAction:
         dtype: of what comes out.
         unsaid: what to do where nobody says it.
         zero: whether the environment is known to mean 0.
+        remedy: what to tell a user who did not say it.
     """
 
     def __init__(
-        self, name: str, limits: RateLimits, given: Given, dtype: Any, unsaid: Unsaid, zero: bool = False
+        self,
+        name: str,
+        limits: RateLimits,
+        given: Given,
+        dtype: Any,
+        unsaid: Unsaid,
+        zero: bool = False,
+        remedy: str = REMEDY,
     ) -> None:
-        self.name, self.limits, self.dtype, self.unsaid = name, limits, dtype, unsaid
+        self.name, self.limits, self.dtype, self.unsaid, self.remedy = name, limits, dtype, unsaid, remedy
         self._asked = given if callable(given) else None
         said = None if callable(given) else given
         self.known = zero or limits.reset is not None or said is not None
@@ -103,10 +118,10 @@ class ResetAction:
             return
         unknown = f"{self.name}: where the joints are at a reset is not known, and 0 is not clearly meant ({reason})"
         if self.unsaid == "refuse":
-            raise ValueError(f"{unknown}, so the first step would not be limited from the true pose. {REMEDY}")
+            raise ValueError(f"{unknown}, so the first step would not be limited from the true pose. {self.remedy}")
         pose = ", ".join(f"{name} {x:.4g}" for name, x in zip(self.limits.names, self.usual, strict=True))
         warnings.warn(
-            f"{unknown}. They are taken to be at {pose}: if they are not, the first step jumps there. {REMEDY}",
+            f"{unknown}. They are taken to be at {pose}: if they are not, the first step jumps there. {self.remedy}",
             UserWarning,
             stacklevel=4,
         )
@@ -136,7 +151,7 @@ def start_action(limits: RateLimits, wanted: Values | None, dtype: Any) -> NDArr
 
 def known_start(name: str, limits: RateLimits, given: Values | None, unsaid: Unsaid) -> NDArray[np.float32]:
     """The reset action, (d,), of every episode of an environment that has no say in it."""
-    found = ResetAction(name, limits, given, np.float32, unsaid)
+    found = ResetAction(name, limits, given, np.float32, unsaid, remedy=FIXED)
     return found.find(None, None, {})
 
 
