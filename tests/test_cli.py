@@ -379,7 +379,7 @@ def test_an_environment_of_ones_own(slewrl, tmp_path):
         "        super().__init__()\n"
         "gym.register('Arm-v0', Arm, max_episode_steps=50)\n"
     )
-    RateLimits(0.5, -2.0, 2.0, names=["pivot"]).to_yaml(tmp_path / "arm.yaml")
+    RateLimits(0.5, -2.0, 2.0, names=["pivot"], reset=0).to_yaml(tmp_path / "arm.yaml")
     options = ("--task", "arm:Arm-v0", "--limits", "arm.yaml", "--steps", "60", "--learning-starts", "50", "--out", "r")
     assert slewrl("train", *options).returncode == 0
     assert "step 60, 1 episodes" in slewrl("evaluate", "r", "--episodes", "1", "--trust").stdout
