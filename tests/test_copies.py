@@ -152,7 +152,7 @@ def commanded(chain):
     return [chain.move(torch.ones(2, 2)).clone(), chain.move(torch.full((2, 2), torch.nan)).clone(), chain.nans]
 
 
-PENDULUM = RateLimits(0.1, -2, 2, names=["a"])
+PENDULUM = RateLimits(0.1, -2, 2, names=["a"], reset=0)
 SMALL = {"hidden": (8, 8)}
 FEW = {**SMALL, "rollout": 2, "minibatch": 2}
 CASES = {

@@ -217,8 +217,8 @@ def test_a_campaign_whose_name_looks_like_markup(runs, slewrl):
     odd = Path("[/]:cat:")
     shutil.copytree(runs.campaign, odd)
     path = odd / "campaign.json"
-    path.write_text(path.read_text().replace('"mine"', '"[/]mine"'))
-    assert "[/]mine: 1 runs, 1 done" in slewrl("campaign", "status", odd, "--all").stdout
+    path.write_text(path.read_text().replace('"mine"', '"[b]mine"'))
+    assert "[b]mine: 1 runs, 1 done" in slewrl("campaign", "status", odd, "--all").stdout
     assert "1 finished runs in [/]to; next: slewrl report [/]to" in slewrl("campaign", "collect", odd, "[/]to").stdout
     reported = slewrl("report", odd)
     assert f"files to {odd}/report; start with {odd}/report/tables/results.md" in reported.stdout
@@ -280,7 +280,7 @@ def test_an_empty_value_is_no_path(slewrl, tmp_path, command):
             {"version": 2, "spec": {"seed": 10**4000}},
             r"run.json: seed is 10{39}\.\.\. .4001 characters., expected less",
         ),
-        ({"version": ["x" * 1000]}, r"run.json is of version \['x{38}\.\.\. .1004 characters., expected 2"),
+        ({"version": ["x" * 1000]}, r"run.json is of version \['x{38}\.\.\. .1 entries., expected 2"),
     ],
 )
 def test_a_run_json_that_is_wrong_is_named(tmp_path, data, message):
