@@ -215,7 +215,7 @@ def test_a_start_does_not_lift_an_emergency_hold(controller):
     ("change", "message"),
     [
         ({"bundle": "x"}, "of another bundle"), ({"more": 1}, "expected what state"), ({"rates": [[NAN]]}, "rates"),
-        ({"rates": [[0.1, NAN], [0.1, 0.1]]}, "rate of .* is nan, expected a number >= 0"), ({"rates": [[-1, 0], [0, 0]]}, "rate of .* is -1"),
+        ({"rates": [[0.1, NAN], [0.1, 0.1]]}, "rate of .* is nan"), ({"rates": [[-1, 0], [0, 0]]}, "rate of .* is -1"),
         ({"rates": [["0.1"] * 2] * 2}, "rates"), ({"rates": None}, "rates"), ({"rates": [[0.1], [0.1, 0.1]]}, "rates"),
         ({"prev": [NAN, 0.0]}, "pose of 'joint0' is nan"), ({"prev": [0.5]}, "pose has shape"),
         ({"prev": ["0.5", "0.5"]}, r"state's prev is \['0.5', '0.5'\], expected numbers"),
