@@ -68,7 +68,7 @@ class Arm(gym.Env):
         return np.concatenate([self.data.qpos, self.data.qvel]).astype(np.float32)
 
 
-gym.register("Arm-v0", Arm, max_episode_steps=20)
+gym.register("HomeArm-v0", Arm, max_episode_steps=20)
 gym.register("TellingArm-v0", lambda: Arm(tells=True), max_episode_steps=20)
 
 
@@ -409,7 +409,7 @@ def trained(tmp_path, task, *options):
 
 
 def test_train_warns_and_export_refuses_where_nobody_said_it(tmp_path):
-    made = trained(tmp_path, "Arm-v0")
+    made = trained(tmp_path, "HomeArm-v0")
     assert "--reset-action" in made.stdout + made.stderr
     refused = run_cli("export", tmp_path / "run", "--out", tmp_path / "policy.bundle", "--trust")
     assert refused.returncode == 2 and "--reset-action" in refused.stderr
@@ -426,7 +426,7 @@ def test_the_pose_goes_from_training_into_bundle_and_certificate(tmp_path, optio
     from slewrl.deploy import bundle
     from slewrl.deploy.controller import Controller
 
-    made = trained(tmp_path, "Arm-v0" if option else "TellingArm-v0", *option)
+    made = trained(tmp_path, "HomeArm-v0" if option else "TellingArm-v0", *option)
     assert "reset_action" not in made.stderr
     done = run_cli("export", tmp_path / "run", "--out", tmp_path / "policy.bundle", "--trust")
     assert done.returncode == 0, done.stderr
