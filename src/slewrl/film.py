@@ -308,8 +308,7 @@ class Strip:
 
     def side_by_side(self) -> tuple[list[int], Pixels]:
         """Their steps, and all in one."""
-        index = np.unique(np.linspace(0, len(self.kept) - 1, MOMENTS).round().astype(int))
-        chosen = [self.kept[i] for i in index]
+        chosen = self.kept[:: -(-len(self.kept) // MOMENTS)]
         return [step for step, _ in chosen], np.concatenate([pixels[..., :3] for _, pixels in chosen], axis=1)
 
 
