@@ -7,35 +7,17 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from slewrl import LAYERS, RateLimits, __version__, checkpoint
-from slewrl.cli import main, refuse_repeats
+from slewrl.cli import refuse_repeats
 from slewrl.commands.train import Train, _value
 from slewrl.runs import RunFolder, RunSpec
 from slewrl.train import check_spec
 
 URDF = Path(__file__).parents[1] / "examples" / "leg.urdf"
-
-
-@pytest.fixture
-def slewrl(monkeypatch, tmp_path, capsys):
-    """Run the command in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(sys, "path", list(sys.path))
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["slewrl", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        streams = capsys.readouterr()
-        return SimpleNamespace(returncode=stop.value.code or 0, stdout=streams.out, stderr=streams.err)
-
-    return run
 
 
 def test_the_installed_command(tmp_path):

@@ -6,7 +6,6 @@ Never a traceback; never a number that differs from the undamaged run's without 
 import json
 import re
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,6 @@ from slewrl import RateLimits, checkpoint
 from slewrl.campaign.spec import Campaign
 from slewrl.campaign.store import Store
 from slewrl.campaign.worker import work
-from slewrl.cli import main
 from slewrl.logs import Logs
 from slewrl.runs import RunFolder, RunSpec
 from slewrl.train import Trainer, train
@@ -57,20 +55,10 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture
-def slewrl(monkeypatch, tmp_path, capsys):
-    """Run the command in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
+def slewrl(slewrl, monkeypatch):
+    """The command, on a wide terminal."""
     monkeypatch.setenv("COLUMNS", "1000")
-    monkeypatch.setattr(sys, "path", list(sys.path))
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["slewrl", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        streams = capsys.readouterr()
-        return SimpleNamespace(returncode=stop.value.code or 0, stdout=streams.out, stderr=streams.err)
-
-    return run
+    return slewrl
 
 
 def cut(path):
