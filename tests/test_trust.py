@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 from deployed import SPEC, bundled, trained
-from test_cli import slewrl
 from tiny_campaign import cell, write_campaign
 
 from slewrl import RateLimits, checkpoint, make_layer
@@ -26,8 +25,6 @@ from slewrl.layers import layer_class
 from slewrl.play import load_policy
 from slewrl.robots.own import read_robot
 from slewrl.runs import RunFolder
-
-__all__ = ["slewrl"]  # a fixture
 
 NAMED = [
     ("layer", "bomb:Layer", "layer 'bomb:Layer' (imports bomb)"),
