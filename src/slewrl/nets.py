@@ -5,6 +5,8 @@ flat vector: an optimiser step, a gradient norm and a target update are each one
 autograd's bookkeeping and its 256 KB temporaries otherwise take as long as half the matrix products. The buffers are
 few, because what does not fit the second-level cache is paid for at every step. Beside the hidden units stands a column
 of ones, and a layer's bias is the last row of its weights: so adding a bias, and its gradient, are part of a product.
+Large products go to oneDNN, which torch ships but uses for 16-bit numbers only: MKL, which it uses for float32, leaves
+half of an AMD processor with AVX-512 unused.
 """
 
 import math
@@ -19,6 +21,12 @@ from slewrl.copying import Copied
 
 SWEEP = 100
 """Steps of Adam between two sweeps of its moments."""
+LARGE = 2**20
+"""Multiplications from which oneDNN's product is the faster one; below, its set-up costs more than it saves."""
+NARROW = 8
+"""Columns of a result below which it is not, however many rows there are."""
+NORM_EPSILON = 1e-5
+"""Added to the variance of a layer norm, as torch does."""
 
 
 class Ensemble(Copied):
@@ -28,7 +36,7 @@ class Ensemble(Copied):
         members: E.
         sizes: widths from input to output, e.g. (29, 256, 256, 1); at least one hidden layer.
         generator: draws the initial weights uniformly in +-1/sqrt(fan_in), as ``torch.nn.Linear`` does.
-        activation: "relu" or "tanh".
+        activation: "relu", "tanh", or "norm_relu": layer norm without a scale or shift of its own, then ReLU.
     """
 
     def __init__(
@@ -150,7 +158,7 @@ class Ensemble(Copied):
             count = rows.shape[0]
             hidden = [some.first(count) for some in run.gathered]
             for units, some in zip(run.hidden[j], hidden, strict=True):
-                torch.index_select(units.padded, 0, rows, out=some.padded)
+                units.gather(rows, some)
             grads = [to_units[:count] for to_units in run.grads]
             grad.index_copy_(0, rows, _to_inputs(net, hidden, grads, inputs))
         return value, grad
@@ -181,6 +189,8 @@ class _Units:
     def __init__(self, padded: Tensor, width: int) -> None:
         self.padded, self.units, self.table = padded, padded[:, :width], padded[:, : width + 1]
         self.transposed = self.table.t()
+        self.sums = self.units
+        """(B, width): where the layer below writes its product."""
 
     @classmethod
     def allocate(cls, batch: int, width: int) -> "_Units":
@@ -199,6 +209,10 @@ class _Units:
         """The gradient (B, width) before ReLU, in ``out``: it passes where the unit was on."""
         return torch.ops.aten.threshold_backward.grad_input(grad, self.units, 0, grad_input=out)
 
+    def gather(self, rows: Tensor, into: Any) -> None:
+        """Copy what ``back`` reads of some rows into the first rows of others."""
+        torch.index_select(self.padded, 0, rows, out=into.padded)
+
 
 class _TanhUnits(_Units):
     """The same with tanh, which does not leave a 1 alone."""
@@ -213,26 +227,65 @@ class _TanhUnits(_Units):
         return torch.ops.aten.tanh_backward.grad_input(grad, self.units, grad_input=out)
 
 
-UNITS: dict[str, type[_Units]] = {"relu": _Units, "tanh": _TanhUnits}
+class _NormUnits(_Units):
+    """The same with x -> (x - mean) / sqrt(variance + epsilon) over the units of a row before ReLU."""
+
+    def __init__(self, padded: Tensor, width: int, sums: Tensor | None = None, moments: Tensor | None = None) -> None:
+        super().__init__(padded, width)
+        rows = padded.shape[0]
+        self.sums = torch.empty(rows, width) if sums is None else sums
+        self.moments = torch.empty(2, rows, 1) if moments is None else moments
+        """Mean and 1 / standard deviation of each row."""
+
+    def first(self, rows: int) -> "_NormUnits":
+        """The same for the first rows only."""
+        if rows == self.table.shape[0]:
+            return self
+        return _NormUnits(self.padded[:rows], self.units.shape[1], self.sums[:rows], self.moments[:, :rows])
+
+    def activated(self) -> Tensor:
+        """(B, width + 1), after the norm and ReLU."""
+        normal, *moments = torch.native_layer_norm(self.sums, self.sums.shape[1:], None, None, NORM_EPSILON)
+        torch.clamp(normal, min=0, out=self.units)
+        torch.stack(moments, out=self.moments)
+        return self.table
+
+    def back(self, grad: Tensor, out: Tensor) -> Tensor:
+        """The gradient (B, width) before the norm, in ``out``."""
+        grad = super().back(grad, out)
+        mean, deviation = self.moments
+        to_sums = torch.ops.aten.native_layer_norm_backward(
+            grad, self.sums, self.sums.shape[1:], mean, deviation, None, None, [True, False, False]
+        )[0]
+        return out.copy_(to_sums)
+
+    def gather(self, rows: Tensor, into: Any) -> None:
+        """Copy what ``back`` reads of some rows into the first rows of others."""
+        super().gather(rows, into)
+        torch.index_select(self.sums, 0, rows, out=into.sums)
+        into.moments.copy_(self.moments.index_select(1, rows))
+
+
+UNITS: dict[str, type[_Units]] = {"relu": _Units, "tanh": _TanhUnits, "norm_relu": _NormUnits}
 
 
 def _forward(net: list[_Layer], x: Tensor, hidden: list[_Units], out: Tensor) -> None:
     """(B, in) to (B, out)."""
-    torch.addmm(net[0].bias, x, net[0].weight, out=hidden[0].units)
+    product(x, net[0].weight, hidden[0].sums, net[0].bias)
     for layer, below, units in zip(net[1:-1], hidden, hidden[1:], strict=False):
-        torch.mm(below.activated(), layer.whole, out=units.units)
-    torch.mm(hidden[-1].activated(), net[-1].whole, out=out)
+        product(below.activated(), layer.whole, units.sums)
+    product(hidden[-1].activated(), net[-1].whole, out)
 
 
 def _backward(net: list[_Layer], x: Tensor, hidden: list[_Units], grad: Tensor, grads: list[Tensor]) -> None:
     """From the gradient of the output (B, out) to those of the parameters."""
     for layer, below, to_units in reversed(list(zip(net[1:], hidden, grads, strict=True))):
-        torch.mm(below.transposed, grad, out=layer.whole_grad)
+        product(below.transposed, grad, layer.whole_grad)
         # For one output an outer product, which mm is slow at.
-        times = torch.mul if grad.shape[1] == 1 else torch.mm
-        grad = times(grad, layer.transposed, out=to_units)
+        one = grad.shape[1] == 1
+        grad = torch.mul(grad, layer.transposed, out=to_units) if one else product(grad, layer.transposed, to_units)
         grad = below.back(grad, grad)
-    torch.mm(x.t(), grad, out=net[0].weight_grad)
+    product(x.t(), grad, net[0].weight_grad)
     torch.sum(grad, dim=0, out=net[0].bias_grad)
 
 
@@ -241,9 +294,21 @@ def _to_inputs(net: list[_Layer], hidden: list[_Units], grads: list[Tensor], inp
     grad = net[-1].transposed.expand(grads[-1].shape[0], -1)
     for i in reversed(range(len(hidden))):
         if i < len(hidden) - 1:
-            grad = torch.mm(grad, net[i + 1].transposed, out=grads[i])
+            grad = product(grad, net[i + 1].transposed, grads[i])
         grad = hidden[i].back(grad, grads[i])
     return torch.mm(grad, net[0].transposed[:, -inputs:])
+
+
+def product(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The matrix product of a (m, k) and b (k, n), in ``out`` (m, n), with a bias (n,) in every row."""
+    rows, columns = out.shape
+    if ONEDNN is not None and columns >= NARROW and rows * a.shape[1] * columns >= LARGE:
+        return out.copy_(ONEDNN(a, b.t(), bias, "none", [], ""))
+    return torch.mm(a, b, out=out) if bias is None else torch.addmm(bias, a, b, out=out)
+
+
+ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
+"""a (m, k) and b (n, k) to a b^T: torch's own name for oneDNN's product in float32; None where torch has none."""
 
 
 class Adam(Copied):

@@ -187,9 +187,13 @@ class Trainer:
         counts = self.agent.layer.counts()
         of_training = {**counts}
         result = self.examine(self.act, self.spec.evaluate_episodes, EVALUATION_SEED)
+        extra = {}
+        if hasattr(self.agent, "averaged"):
+            raw = self.examine(lambda o: self.agent.act(o, explore=False, averaged=False), self.spec.evaluate_episodes, EVALUATION_SEED)
+            extra = {"unaveraged_return_mean": float(raw.returns.mean())}
         counts.clear()  # train.csv has none of what was counted here
         counts.update(of_training)
-        return {"step": self.step, **result.row()}
+        return {"step": self.step, **result.row(), **extra}
 
     def _examine_here(self, act: Act, episodes: int, seed: int) -> Evaluation:
         """As ``examiner``, on the training worlds: a process can have no others. Their episodes are cut off."""

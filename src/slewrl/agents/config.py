@@ -4,17 +4,18 @@ import dataclasses
 import math
 from typing import Any
 
-POSITIVE = ("learning_rate", "max_grad_norm", "initial_temperature", "clip_range", "q_updates")
-SHARES = ("discount", "target_rate", "gae_lambda", "cost_limit")
+POSITIVE = ("learning_rate", "max_grad_norm", "initial_temperature", "temperature_rate", "clip_range", "q_updates")
+SHARES = ("discount", "target_rate", "gae_lambda", "cost_limit", "average_rate")
 NOISES = (
     "exploration_noise", "target_noise", "target_noise_clip", "weight_decay", "penalty_scale", "value_weight",
     "entropy_weight", "desired_kl", "multiplier_rate", "initial_multiplier",
 )  # fmt: skip
 COUNTS = ("updates", "policy_every", "n_steps", "rollout", "minibatch", "epochs", "q_draws")
-SWITCHES = ("symmetry", "sees_all", "normalize", "normalize_advantage", "compile")
+SWITCHES = ("symmetry", "sees_all", "normalize", "normalize_advantage", "compile", "layer_norm")
 WIDTHS = ("hidden", "actor_hidden", "critic_hidden", "q_hidden")
 RANGES = ("log_std_range", "value_range")
-WORDS = {"mean_bound": ("linear", "tanh"), "amp": ("off", "bf16"), "advantage": ("gae", "action")}
+WORDS = {"mean_bound": ("linear", "tanh"), "amp": ("off", "bf16"), "advantage": ("gae", "action"),
+         "critic_input": ("increment", "action"), "noise": ("white", "pink")}
 
 
 def check_config(config: Any) -> None:

@@ -16,6 +16,9 @@ import torch
 from torch import Tensor
 
 from slewrl.agents.config import check_config
+from slewrl.agents.critic_view import CriticView
+from slewrl.agents.noise import PinkNoise
+from slewrl.agents.normalize import Normalizer
 from slewrl.augmented import previous_action
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision, Draw
@@ -23,6 +26,7 @@ from slewrl.limits import RateLimits
 from slewrl.nets import Adam, Ensemble
 from slewrl.replay import Batch
 
+NETS = ("actor", "averaged", "critics", "targets")
 STEPS = ("actor_step", "critic_step", "alpha_step")
 
 
@@ -42,6 +46,20 @@ class SACConfig:
     """tau of the target critics."""
     initial_temperature: float = 1.0
     """alpha at the start; ours, and SAC's usual."""
+    temperature_rate: float = 3e-4
+    """Of Adam, for the temperature."""
+    target_entropy: float = -1.0
+    """Per joint, in the units of the layer's density."""
+    critic_input: str = "action"
+    """What critics see of an action: "increment", (a - a_prev) / delta, or "action"."""
+    layer_norm: bool = False
+    """Whether critics have layer norm before each ReLU."""
+    normalize: bool = False
+    """Whether actor and critics see observations with mean 0 and variance 1 (all but a_prev)."""
+    noise: str = "white"
+    """Noise of the behaviour from step to step: "white" (independent), or "pink" (1/f, with the same law at a step)."""
+    average_rate: float = 0.001
+    """Rate of the moving average of the actor's weights, which is what is evaluated and exported."""
     mean_bound: str = "linear"
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
     log_std_range: tuple[float, float] = (-20.0, 2.0)
@@ -72,24 +90,34 @@ class SAC(Copied):
         self.generator = torch.Generator().manual_seed(seed)
         n, d = observation_size, self.joints
         self.actor = Ensemble(1, (n, *config.hidden, 2 * d), self.generator)
-        self.critics = Ensemble(2, (n + d, *config.hidden, 1), self.generator)
+        self.critics = Ensemble(
+            2, (n + d, *config.hidden, 1), self.generator, "norm_relu" if config.layer_norm else "relu"
+        )
         self.targets = self.critics.target()
+        self.averaged = self.actor.target()
         self.log_alpha = torch.tensor([math.log(config.initial_temperature)])
-        self.target_entropy = layer.target_entropy(limits)
+        self.target_entropy = layer.target_entropy(limits) + (config.target_entropy + 1) * d
+        self.view = CriticView(limits, config.critic_input)
+        self.normalizer = Normalizer(n, d)
+        self.pink = PinkNoise(self.generator)
+        self.updates = 0
         rate, clip = config.learning_rate, config.max_grad_norm
         self.actor_step = Adam(self.actor.flat, self.actor.grad, rate, clip)
         self.critic_step = Adam(self.critics.flat, self.critics.grad, rate, clip)
-        self.alpha_step = Adam(self.log_alpha, torch.zeros(1), rate)
+        self.alpha_step = Adam(self.log_alpha, torch.zeros(1), config.temperature_rate)
 
     # ------------------------------------------------------------------ acting
 
     @torch.no_grad()
-    def act(self, observation: Tensor, explore: bool = True) -> Decision:
-        """An action for augmented observations (N, n): drawn, or that of the mean latent."""
-        mean, std, _ = self._heads(self.actor.forward(observation)[0])
+    def act(self, observation: Tensor, explore: bool = True, averaged: bool = True) -> Decision:
+        """An action for augmented observations (N, n): drawn, or that of the mean latent of the averaged actor."""
+        actor = self.averaged if averaged and not explore else self.actor
+        seen = self.normalizer(observation) if self.config.normalize else observation
+        mean, std, _ = self._heads(actor.forward(seen)[0])
         box = self.limits.box(previous_action(observation, self.joints), check=False)
         if explore:
-            return self.layer.draw(mean, std, self._noise(mean), box)
+            noise = self.pink(mean.shape) if self.config.noise == "pink" else self._noise(mean)
+            return self.layer.draw(mean, std, noise, box)
         return self.layer.decide(mean, box)
 
     # ------------------------------------------------------------------ learning
@@ -104,6 +132,10 @@ class SAC(Copied):
         Writes over the batch's actions.
         """
         alpha = math.exp(self.log_alpha.item())
+        if self.config.normalize:
+            self.normalizer.update(batch.observation)
+            batch.observations.copy_(self.normalizer(batch.observations))
+        self.view.write(batch.action, batch.action, batch.observation)
         # One pass of the actor over s~ and s~': it does not change before its own step below.
         heads, draw = self._draw(batch.observations)
         errors = self.critics.fit(batch.inputs, self.target(batch, draw.judged, draw.log_prob, alpha))
@@ -113,6 +145,8 @@ class SAC(Copied):
         utility = self._update_actor(batch, alpha, heads, draw)
         entropy = -float(draw.log_prob.numpy()[: batch.size].mean())
         self._update_temperature(entropy)
+        self.updates += 1
+        self.averaged.flat.lerp_(self.actor.flat, max(self.config.average_rate, 1 / self.updates))
         if log:
             losses |= {"q": utility.mean().item(), "entropy": entropy, "temperature": alpha}
         return losses
@@ -127,7 +161,7 @@ class SAC(Copied):
             log_prob: of that draw, (2B,).
             alpha: temperature.
         """
-        batch.next_action.copy_(judged[batch.size :])
+        self.view.write(batch.next_action, judged[batch.size :], batch.next_observation)
         q = self.targets.forward(batch.next_inputs, keep=False).numpy()[..., 0]
         value = q.min(0) - np.float32(alpha) * log_prob.numpy()[batch.size :]
         follows = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
@@ -140,8 +174,9 @@ class SAC(Copied):
         The draw is that for s~ and s~' together (2B rows), of which the loss reads the first half.
         """
         size = batch.size
-        batch.action.copy_(draw.judged[:size])
-        utility, to_action = self.critics.least(batch.inputs, self.joints)
+        self.view.write(batch.action, draw.judged[:size], batch.observation)
+        utility, to_input = self.critics.least(batch.inputs, self.joints)
+        to_action = self.view.back(to_input)
         to_log_prob, to_penalty = torch.full((2, size), 1 / size) * torch.tensor([[alpha], [self.layer.penalty_weight]])
         to_output = self._heads_backward(heads, *draw.pull(to_action / -size, to_log_prob, to_penalty))
         self.actor.backward(batch.observations, to_output[None])
@@ -184,18 +219,21 @@ class SAC(Copied):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next update depends on, as tensors and numbers."""
-        nets = {name: getattr(self, name).flat for name in ("actor", "critics", "targets")}
+        nets = {name: getattr(self, name).flat for name in NETS}
         steps = {name: getattr(self, name).state_dict() for name in STEPS}
-        rest = {"log_alpha": self.log_alpha, "generator": self.generator.get_state()}
+        rest = {"log_alpha": self.log_alpha, "generator": self.generator.get_state(), "updates": self.updates}
+        rest |= {"normalizer": self.normalizer.state_dict(), "pink": self.pink.state}
         return copy.deepcopy({**nets, **steps, **rest})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on exactly where ``state_dict`` was taken."""
-        for name in ("actor", "critics", "targets"):
+        for name in NETS:
             getattr(self, name).flat.copy_(state[name])
         for name in STEPS:
             getattr(self, name).load_state_dict(state[name])
         self.log_alpha.copy_(state["log_alpha"])
+        self.updates, self.pink.state = state["updates"], state["pink"].clone()
+        self.normalizer.load_state_dict(state["normalizer"])
         self.generator.set_state(state["generator"])
 
 
