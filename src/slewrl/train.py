@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from slewrl import checkpoint
-from slewrl.agents import AGENTS, presets
+from slewrl.agents import AGENTS, recipes
 from slewrl.augmented import previous_action
 from slewrl.checkpoint import CheckpointError
 from slewrl.envs.augment import Augment
@@ -327,7 +327,7 @@ def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str,
         raise CheckpointError(f"it has no {missing[0]!r}: it is of another version")
     if type(state["step"]) is not int or state["step"] < 0:
         raise CheckpointError(f"its step is {shortened(state['step'])}, expected a whole number >= 0")
-    if differ := difference(state["spec"], dataclasses.asdict(spec)):
+    if differ := difference(recipes.upgraded(state["spec"]), dataclasses.asdict(spec)):
         raise CheckpointError(f"it is of another run ({differ} in run.json)")
     if "copies" in state and (changed := folder.changed(state["copies"])):
         raise CheckpointError(changed)
@@ -337,7 +337,7 @@ def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str,
 def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Any:
     """The agent of a run, new."""
     agent_class = AGENTS[spec.agent]
-    options = {**presets.find(spec.agent, spec.preset).agent, **spec.agent_options}
+    options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
     config = agent_class.Config(**{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
     layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
     layer.check(limits)
@@ -348,7 +348,7 @@ def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Any:
 
 def on_any_machine(spec: RunSpec) -> RunSpec:
     """The spec of a run that was trained on a GPU, to act without one."""
-    options = {**presets.find(spec.agent, spec.preset).agent, **spec.agent_options}
+    options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
     if "device" not in options or torch.cuda.is_available():
         return spec
     without = {"device": "cpu", "compile": False, "amp": "off"}
