@@ -12,7 +12,7 @@ from torch import nn
 from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.agents.fastsac import FastSAC, FastSACConfig
 from slewrl.agents.normalize import Normalizer
-from slewrl.agents.presets import PRESETS
+from slewrl.agents.recipes import RECIPES
 from slewrl.envs.worlds import Layout, Mirror
 from slewrl.replay import Batch, Replay
 from slewrl.runs import RunSpec
@@ -332,8 +332,8 @@ def test_the_target_entropy_and_the_first_policy():
     assert np.mean(entropies) == pytest.approx(2 * (0.5 * math.log(2 * math.pi * math.e) - 2.5), abs=0.3)
 
 
-def test_presets_are_valid_and_the_gpu_one_is_as_published():
-    runs = {name: (RunSpec(**preset.run), FastSACConfig(**preset.agent)) for name, preset in PRESETS["fastsac"].items()}
+def test_recipes_are_valid_and_the_gpu_one_is_as_published():
+    runs = {name: (RunSpec(**recipe.run), FastSACConfig(**recipe.agent)) for name, recipe in RECIPES["fastsac"].items()}
     spec, config = runs["gpu"]
     assert (spec.environments, spec.batch_size, spec.capacity, spec.learning_starts) == (4096, 8192, 4_194_304, 40_960)
     assert (config.actor_hidden, config.critic_hidden) == ((512, 256, 128), (768, 384, 192))
