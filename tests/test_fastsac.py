@@ -35,6 +35,7 @@ def agent(layer="ddsrad", seed=0, layout=LAYOUT, limits=LIMITS, **options):
     fast = FastSAC(FastSACConfig(**{**SMALL, **options}), limits, make_layer(layer), N, seed, layout)
     for head in (fast.actor.mean[0], fast.actor.log_std):  # which start at 0, where nothing could go wrong
         nn.init.normal_(head.weight, 0.0, 0.3, torch.Generator().manual_seed(seed))
+    fast.averaged.load_state_dict(fast.actor.state_dict())
     return fast
 
 
@@ -241,7 +242,7 @@ def test_the_module_for_export_is_the_policy(mean_bound):
     fast, data = agent(mean_bound=mean_bound), batch()
     fast.update(data)
     latent = fast.latent_module()(data.observation[:, PRIVILEGED:])
-    mean, _ = fast.actor(fast.normalizer(data.observation[:, PRIVILEGED:]))
+    mean, _ = fast.averaged(fast.normalizer(data.observation[:, PRIVILEGED:]))
     assert torch.equal(latent, mean) and (mean_bound == "linear" or latent.abs().max() < 1)
     box = LIMITS.box(data.observation[:, -D:])
     assert torch.equal(fast.layer.execute(latent, box), fast.act(data.observation, explore=False).executed)

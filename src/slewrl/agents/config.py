@@ -27,7 +27,7 @@ def check_config(config: Any) -> None:
             raise ValueError(f"{name} is {value!r}, expected a number > 0")
         if name in SHARES and not (number and 0 <= value <= 1):
             raise ValueError(f"{name} is {value!r}, expected a number in [0, 1]")
-        if name in NOISES and not (number and 0 <= value < math.inf):
+        if name in NOISES and value is not None and not (number and 0 <= value < math.inf):
             raise ValueError(f"{name} is {value!r}, expected a finite number >= 0")
         if name in SWITCHES and not isinstance(value, bool):
             raise ValueError(f"{name} is {value!r}, expected true or false")

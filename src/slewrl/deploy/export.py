@@ -86,7 +86,7 @@ def deployed(policy: Policy) -> DeployedPolicy:
     if hasattr(agent, "latent_module"):
         net = agent.latent_module()
     else:
-        net = _Latent(agent.actor, limits.dim, agent.config.mean_bound)
+        net = _Latent(agent.averaged, limits.dim, agent.config.mean_bound)
     return DeployedPolicy(net, agent.layer, limits).eval().requires_grad_(False)
 
 
