@@ -105,7 +105,10 @@ TRUE_AND_FALSE = {
         [
             run
             for task, kept in zip(("Ant-v5", "Humanoid-v5", "HalfCheetah-v5", "Hopper-v5"), shares, strict=True)
-            for run in (*cell([kept] * 2, task=task, limits=our_limits(task, "tight")), *cell([100.0] * 2, task=task, **LOST))
+            for run in (
+                *cell([kept] * 2, task=task, limits=our_limits(task, "tight")),
+                *cell([100.0] * 2, task=task, **LOST),
+            )
         ]
         for shares in ((80, 90, 60, 95), (50, 90, 60, 95))
     ),

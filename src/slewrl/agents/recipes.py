@@ -20,8 +20,10 @@ _PAPER_AGENT = {
     "max_grad_norm": 1.0,
     "discount": 0.99,
     "target_rate": 0.005,
+    "critic_input": "action",
+    "layer_norm": False,
 }
-"""Table hyperparams_full, what SAC and TD3 share. What depends on the layer is `printed.py`'s."""
+"""Table hyperparams_full, what SAC and TD3 share; it has no layer norm. What depends on the layer is `printed.py`'s."""
 
 RECIPES: dict[str, dict[str, Recipe]] = {
     "sac": {
@@ -32,9 +34,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {
                 **_PAPER_AGENT,
                 "initial_temperature": 1.0,
                 "temperature_rate": 3e-4,
-                "target_entropy": -1.0,
-                "critic_input": "action",
-                "layer_norm": False,
+                "target_entropy_per_joint": -1.0,
                 "normalize": False,
                 "noise": "white",
             },
