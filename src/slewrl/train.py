@@ -76,6 +76,8 @@ class Trainer:
         """Whether the agent keeps the steps it learns from itself, and says when to."""
         self.replays: bool = getattr(self.agent, "replays", True)
         """Whether it learns from a replay."""
+        self.averages: bool = getattr(self.agent, "averages", False)
+        """Whether it evaluates and exports an average of its actor's weights."""
         self.replay = self._make_replay()
         self.rng = np.random.default_rng(spec.seed)
         self.warm_up = torch.Generator().manual_seed(spec.seed + 1)
@@ -186,14 +188,16 @@ class Trainer:
         """What eval.csv gets: seeded episodes without exploration."""
         counts = self.agent.layer.counts()
         of_training = {**counts}
-        result = self.examine(self.act, self.spec.evaluate_episodes, EVALUATION_SEED)
-        extra = {}
-        if hasattr(self.agent, "averaged"):
-            raw = self.examine(lambda o: self.agent.act(o, explore=False, averaged=False), self.spec.evaluate_episodes, EVALUATION_SEED)
-            extra = {"unaveraged_return_mean": float(raw.returns.mean())}
+        row = {"step": self.step, **self._examined(self.act).row()}
+        if self.averages:
+            last = self._examined(partial(self.agent.act, explore=False, averaged=False))
+            row["unaveraged_return_mean"] = float(last.returns.mean())
         counts.clear()  # train.csv has none of what was counted here
         counts.update(of_training)
-        return {"step": self.step, **result.row(), **extra}
+        return row
+
+    def _examined(self, act: Act) -> Evaluation:
+        return self.examine(act, self.spec.evaluate_episodes, EVALUATION_SEED)
 
     def _examine_here(self, act: Act, episodes: int, seed: int) -> Evaluation:
         """As ``examiner``, on the training worlds: a process can have no others. Their episodes are cut off."""

@@ -14,8 +14,13 @@ COUNTS = ("updates", "policy_every", "n_steps", "rollout", "minibatch", "epochs"
 SWITCHES = ("symmetry", "sees_all", "normalize", "normalize_advantage", "compile", "layer_norm")
 WIDTHS = ("hidden", "actor_hidden", "critic_hidden", "q_hidden")
 RANGES = ("log_std_range", "value_range")
-WORDS = {"mean_bound": ("linear", "tanh"), "amp": ("off", "bf16"), "advantage": ("gae", "action"),
-         "critic_input": ("increment", "action"), "noise": ("white", "pink")}
+WORDS = {
+    "mean_bound": ("linear", "tanh"),
+    "amp": ("off", "bf16"),
+    "advantage": ("gae", "action"),
+    "critic_input": ("increment", "action"),
+    "noise": ("white", "pink"),
+}
 
 
 def check_config(config: Any) -> None:

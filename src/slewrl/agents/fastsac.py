@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from slewrl.agents.c51 import project
 from slewrl.agents.averaging import averaging_rate
+from slewrl.agents.c51 import project
 from slewrl.agents.config import check_config
 from slewrl.agents.normalize import Normalizer
 from slewrl.augmented import previous_action
@@ -190,6 +190,7 @@ class FastSAC(Copied):
     """
 
     Config = FastSACConfig
+    averages = True
     reads_layout = True
 
     def __init__(

@@ -83,6 +83,7 @@ class SAC(Copied):
     """
 
     Config = SACConfig
+    averages = True
 
     def __init__(
         self, config: SACConfig, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int

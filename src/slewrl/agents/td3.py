@@ -69,6 +69,7 @@ class TD3(Copied):
     """See the module; the arguments are those of SAC."""
 
     Config = TD3Config
+    averages = True
 
     def __init__(
         self, config: TD3Config, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int
