@@ -20,6 +20,7 @@ _PAPER_AGENT = {
     "max_grad_norm": 1.0,
     "discount": 0.99,
     "target_rate": 0.005,
+    "updates": 1,
     "critic_input": "action",
     "layer_norm": False,
 }

@@ -43,6 +43,8 @@ class SACConfig:
     """Gradients of actor and critics are clipped to this norm."""
     discount: float = 0.99
     """gamma."""
+    updates: int = 1
+    """Updates per environment step."""
     target_rate: float = 0.005
     """tau of the target critics."""
     initial_temperature: float = 1.0
@@ -125,8 +127,8 @@ class SAC(Copied):
     # ------------------------------------------------------------------ learning
 
     def updates_per_step(self, environments: int) -> int:
-        """Updates after one step of every environment: one for each."""
-        return environments
+        """Updates after one step of every environment."""
+        return environments * self.config.updates
 
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
         """One gradient step of critics, actor and temperature, and of the targets; returns what to ``log``.

@@ -38,6 +38,8 @@ class TD3Config:
     """Gradients of actor and critics are clipped to this norm."""
     discount: float = 0.99
     """gamma."""
+    updates: int = 1
+    """Updates per environment step."""
     target_rate: float = 0.005
     """tau of the target networks."""
     exploration_noise: float | None = None
@@ -110,8 +112,8 @@ class TD3(Copied):
     # ------------------------------------------------------------------ learning
 
     def updates_per_step(self, environments: int) -> int:
-        """Updates after one step of every environment: one for each."""
-        return environments
+        """Updates after one step of every environment."""
+        return environments * self.config.updates
 
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
         """One step of the critics and, every ``policy_delay`` times, of the actor and the targets.
