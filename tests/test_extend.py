@@ -123,7 +123,7 @@ QUICK = ("sac", "ppo", "two environments")
 def test_a_finished_run_goes_on(tmp_path, whole, name, old):
     """400 is a multiple of both intervals, 300 of that of train.csv, 350 and 530 of none.
 
-    From its last checkpoint: that is all a campaign leaves. Robots' episodes end at 340 steps, and not before the row of 400.
+    From its last checkpoint: that is all a campaign leaves. Robots' episodes end at 340 steps, the next after 400.
     """
     folder = trained(tmp_path / "run", replace(SPECS[name], steps=old))
     checkpoint.keep_last(folder.checkpoints)
