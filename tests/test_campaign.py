@@ -245,8 +245,8 @@ def test_half_written_run_folders(tmp_path):
     with pytest.raises(FileExistsError, match="holds logs of another run"):
         store.prepare(*second)
     (store.path / first[0] / "run.json").unlink()
-    store.prepare(first[0], replace(first[1], steps=7))
-    with pytest.raises(FileExistsError, match="steps is 7 there, 300 here"):
+    store.prepare(first[0], replace(first[1], steps=700))
+    with pytest.raises(FileExistsError, match="steps is 700 there, 300 here"):
         store.prepare(*first)
 
 

@@ -295,7 +295,7 @@ def test_train_evaluate_and_refuse(slewrl, tmp_path):
         (["--task", "Pendulum-v1", "--environments", "0"], "environments is 0, expected at least 1"),
         (["--resume", "nowhere"], "error: nowhere holds no run"),
         ([], "error: --task is missing"),
-        (["--resume", "run", "--steps", "2000"], "error: --resume takes everything from run"),
+        (["--resume", "run", "--seed", "2000"], "error: --resume takes everything but --steps from run"),
         (["--task", "Pendulum-v1", "--seed", "-1"], "seed is -1, expected at least 0"),
         (["--task", "Pendulum-v1", "--seed", "1" + 29 * "0"], "seed is 1" + 29 * "0" + ", expected less than 2**63"),
         (

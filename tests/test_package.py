@@ -60,6 +60,7 @@ ORDER = [
     ["audit", "agents", "envs", "integrations", "checkpoint", "runs", "printed"],
     ["evaluate", "logs"],
     ["train", "progress"],
+    ["extend"],
     ["play", "film", "viewer"],
     ["campaign"],
     ["report", "deploy"],

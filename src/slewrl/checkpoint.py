@@ -6,7 +6,6 @@ a file from somebody else runs no code. The same values make the same bytes, how
 
 import hashlib
 import io
-import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from slewrl.files import written_whole
+from slewrl.files import sync_folder, written_whole
 
 Used = TypeVar("Used")
 
@@ -39,7 +38,7 @@ def save(folder: Path, step: int, state: dict[str, Any]) -> Path:
         path.rename(_free_name(path))
     with written_whole(path, path.with_suffix(".tmp")) as file:
         file.write(MAGIC + hashlib.sha256(payload).digest() + payload)
-    _sync_folder(folder)
+    sync_folder(folder)
     _drop_before(path, KEEP)
     return path
 
@@ -124,12 +123,3 @@ def use_newest(folder: Path, use: Callable[[dict[str, Any]], Used]) -> tuple[Use
 
 def _complaint(path: Path, reason: str) -> str:
     return reason if reason.startswith(str(path)) else f"{path} is not used: {reason}"
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -10,7 +10,9 @@ from typing import IO, Any
 
 from slewrl.errors import shortened
 
-FOLDERS = ("replay", "checkpoint", "evaluation", "final", "tensorboard")
+FINAL = "final"
+"""Folder of a run's last evaluation; ``slewrl evaluate`` writes elsewhere, so a look at a run changes no result."""
+FOLDERS = ("replay", "checkpoint", "evaluation", FINAL, "tensorboard")
 """Those inside a run that slewrl writes to."""
 
 
@@ -35,6 +37,15 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     aside = path.with_name(f"{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # others may write it, too
     with written_whole(path, aside) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make what was renamed or removed in a folder survive a power cut, before anything that comes after it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def copy_own(source: str | Path, path: str | Path) -> None:

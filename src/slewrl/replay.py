@@ -19,7 +19,7 @@ from torch import Tensor
 
 from slewrl.checksums import RingSums, blocks
 from slewrl.copying import Copied
-from slewrl.files import open_own
+from slewrl.files import open_own, sync_folder
 
 ROWS = "rows.bin"
 """The file of the rows."""
@@ -71,6 +71,7 @@ class Replay(Copied):
         observation_size: n, with the previous action in it.
         action_size: d.
         folder: where the rows live; None keeps them in memory.
+        least: a file made for fewer rows than ``capacity``, but for no fewer than these, is grown; None refuses it.
     """
 
     def __init__(
@@ -81,15 +82,17 @@ class Replay(Copied):
         observation_size: int,
         action_size: int,
         folder: Path | None = None,
+        least: int | None = None,
     ) -> None:
-        self.window = max(2, capacity // environments)
-        # A step writes at most two rows, and one row beyond the last is filled ahead.
-        self.rows = self.window + 2 * -(-interval // environments) + 2
+        self.window, spare = window(capacity, environments), spare_rows(interval, environments)
+        self.rows = self.window + spare
         """Length of each ring."""
         self.observation_size, self.action_size = observation_size, action_size
         self.row_width = observation_size + action_size + 2
         """Numbers of a row."""
         self.path = None if folder is None else folder / ROWS
+        if self.path and least is not None:
+            _grow(self.path, range(window(least, environments) + spare, self.rows), environments, self.row_width)
         self._stored = _array(self.path, (environments * self.rows, self.row_width))
         self.written = np.zeros(environments, dtype=np.int64)
         """Rows ever written, by environment; row k lies at k modulo the ring."""
@@ -271,13 +274,48 @@ class Replay(Copied):
         return self._row(env, written)[:n].copy() if under_way else np.zeros(n, np.float32)
 
 
+def window(capacity: int, environments: int) -> int:
+    """Rows of each ring that are sampled from."""
+    return max(2, capacity // environments)
+
+
+def spare_rows(interval: int, environments: int) -> int:
+    """Rows of each ring beyond them: a step writes at most two, and one row beyond the last is filled ahead."""
+    return 2 * -(-interval // environments) + 2
+
+
+def capacity_of(folder: Path, interval: int, environments: int, row_width: int) -> int:
+    """Which capacity the rows in ``folder`` were laid out for, by the size of their file."""
+    rows = -(-(folder / ROWS).stat().st_size // (4 * environments * row_width))  # of one that was cut: what it had
+    return (rows - spare_rows(interval, environments)) * environments
+
+
+def _grow(path: Path, shorter: range, environments: int, row_width: int) -> None:
+    """Lay rings of a length in ``shorter`` out anew at the length it stops before; a file of any other is left alone.
+
+    Their rows stay where they are in the ring, so none may have wrapped yet. A kill leaves the old file or the new one.
+    """
+    rows, rest = divmod(path.stat().st_size, 4 * environments * row_width)
+    if rest or rows not in shorter:
+        return
+    aside = _reserved(path, 4 * environments * shorter.stop * row_width)
+    with open_own(path, "rb") as old, open_own(aside, "r+b") as new:
+        there = np.memmap(old, np.float32, "r", shape=(environments, rows, row_width))
+        longer = np.memmap(new, np.float32, "r+", shape=(environments, shorter.stop, row_width))
+        longer[:, :rows] = there
+        longer.flush()
+        os.fsync(new.fileno())
+    os.replace(aside, path)
+    sync_folder(path.parent)
+
+
 def _array(path: Path | None, shape: tuple[int, int]) -> NDArray[np.float32]:
     if path is None:
         return np.zeros(shape, np.float32)
     path.parent.mkdir(parents=True, exist_ok=True)
     size = 4 * shape[0] * shape[1]
     if not path.exists():
-        _reserve(path, size)
+        os.replace(_reserved(path, size), path)
     with open_own(path, "r+b") as file:
         if (found := os.fstat(file.fileno()).st_size) != size:
             why = "it was cut short" if found < size else "it was added to"
@@ -285,8 +323,8 @@ def _array(path: Path | None, shape: tuple[int, int]) -> NDArray[np.float32]:
         return np.memmap(file, np.float32, "r+", shape=shape)
 
 
-def _reserve(path: Path, size: int) -> None:
-    """Take the whole space now: a disk that is full later would end the process without a word (SIGBUS)."""
+def _reserved(path: Path, size: int) -> Path:
+    """A file beside ``path``, to be renamed to it, whose whole space is taken: a full disk later would be a SIGBUS."""
     aside = path.with_suffix(".tmp")
     with open_own(aside, "wb") as file:
         try:
@@ -296,4 +334,4 @@ def _reserve(path: Path, size: int) -> None:
             raise OSError(
                 error.errno, f"no room for the replay, {size / 1e6:,.0f} MB: {error.strerror}", str(path)
             ) from error
-    os.replace(aside, path)
+    return aside

@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tyro.conf import Suppress
+from tyro.conf import Fixed, Suppress
 
 from slewrl.agents import recipes
 from slewrl.errors import shortened
@@ -57,7 +57,7 @@ class RunSpec:
     environments) or gpu (4096). Sets what has its usual value."""
     seed: int = 12345
     """Of everything random: the same seed gives the same run, to the byte."""
-    steps: int = 1_000_000
+    steps: Suppress[Fixed[int]] = 1_000_000  # an option of Train's own, which tells whether it was given
     """Environment steps, over all environments."""
     density: str = "normalized"
     """Units of the policy's entropy: normalized, action_scaled, or action (the paper's)."""
@@ -197,6 +197,10 @@ class RunFolder:
             if (beside := source.with_suffix(".robot.yaml")).exists():
                 copy_own(beside, copy.with_suffix(".robot.yaml"))
         write_atomically(self.path / "provenance.json", json.dumps(provenance(), indent=2) + "\n")
+        self.describe(spec)
+
+    def describe(self, spec: RunSpec) -> None:
+        """Write down what this run is."""
         text = json.dumps({"version": VERSION, "spec": dataclasses.asdict(spec)}, indent=2) + "\n"
         write_atomically(self.path / "run.json", text)
 
@@ -256,7 +260,9 @@ class RunFolder:
                 os.fsync(file.fileno())
 
     def _logs(self) -> list[Path]:
-        return [self.path / name for name in LOGS if (self.path / name).exists()]
+        """Those with anything in them: one that was cut to nothing is as good as none."""
+        paths = (self.path / name for name in LOGS)
+        return [path for path in paths if path.exists() and path.stat().st_size]
 
     def cut(self, sizes: dict[str, int]) -> None:
         """Take back what was logged after a checkpoint: the resumed run will write it again."""

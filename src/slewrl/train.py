@@ -39,8 +39,8 @@ from slewrl.limits import RateLimits
 from slewrl.logs import Logs, Report
 from slewrl.metrics import rate_use
 from slewrl.registry import did_you_mean, option_names
-from slewrl.replay import ROWS, Batch, Replay
-from slewrl.runs import RunFolder, RunSpec, check_numbers, difference
+from slewrl.replay import ROWS, Batch, Replay, window
+from slewrl.runs import LOGS, RunFolder, RunSpec, check_numbers, difference
 
 LOG_EVERY = 1_000
 RECENT = ("length", "fell", "exploded")
@@ -81,26 +81,29 @@ class Trainer:
         self.replay = self._make_replay()
         self.rng = np.random.default_rng(spec.seed)
         self.warm_up = torch.Generator().manual_seed(spec.seed + 1)
-        self.log_every = max(LOG_EVERY, 16 * spec.environments)
+        self.log_every = log_every(spec)
         self.step, self.violations, self.episodes = 0, 0, 0
         self.recent: dict[str, float] = {}
         """Sums over the episodes since the last row of train.csv: how many, their lengths, their measures."""
         self.last_return, self.last_utilisation = float("nan"), float("nan")
         self.worlds.reset(spec.seed)
         self.log: dict[str, float] = {}
+        self.before_last: dict[str, Any] = {}
+        """What a checkpoint has without the rows that only a last step writes; empty where there are none."""
 
     def _make_replay(self) -> Replay:
         spec, sizes = self.spec, (self.worlds.layout.size, self.limits.dim)
         if not self.replays:
             return Replay(0, 0, spec.environments, *sizes)  # never written to
-        per_step = 2 + self.agent.layer.self_loops  # rows a step writes at most
-        capacity = min(spec.capacity, per_step * spec.steps)
-        # So that the oldest checkpoint kept finds its rows, too; the replay reckons with two rows a step.
-        interval = -(-checkpoint.KEEP * spec.evaluate_every * per_step // 2)
+        capacity, interval = replay_sizes(spec)
         folder = self.folder.path / "replay"
-        if checkpoint.checkpoints(self.folder.checkpoints) and not (folder / ROWS).exists():
+        if not checkpoint.checkpoints(self.folder.checkpoints):
+            return Replay(capacity, interval, spec.environments, *sizes, folder)
+        if not (folder / ROWS).exists():
             raise FileNotFoundError(f"{folder / ROWS} is gone: a run cannot go on without its replay")
-        return Replay(capacity, interval, spec.environments, *sizes, folder)
+        ours, _ = checkpoint.use_newest(self.folder.checkpoints, lambda state: of_run(state, spec, self.folder))
+        least = replay_sizes(budget_of(ours, spec))[0]  # a run that was extended may not have grown it yet
+        return Replay(capacity, interval, spec.environments, *sizes, folder, least)
 
     # ------------------------------------------------------------------ one step of Algorithm 1
 
@@ -184,6 +187,12 @@ class Trainer:
         self.recent = {}
         return row | self.agent.layer.columns()
 
+    def note_before_last(self) -> None:
+        """Keep for the checkpoint what a run with a larger budget has now: it does not write the rows that follow."""
+        counts = dict(self.agent.layer.counts())
+        sizes, digests = self.folder.sizes(), self.folder.log_digests()
+        self.before_last = {"csv": sizes, "csv_digests": digests, "layer": counts, "recent": self.recent}
+
     def evaluation_row(self) -> dict[str, float]:
         """What eval.csv gets: seeded episodes without exploration."""
         counts = self.agent.layer.counts()
@@ -228,6 +237,7 @@ class Trainer:
             "copies": self.folder.digests(),
             "layer": dict(self.agent.layer.counts()),
             **{name: getattr(self, name) for name in SCALARS},
+            **({"before_last": self.before_last} if self.before_last else {}),
         }
         checkpoint.save(self.folder.checkpoints, self.step, state)
 
@@ -236,7 +246,10 @@ class Trainer:
 
         A CheckpointError, with nothing changed, says why this is none to go on from.
         """
-        notes = self._check(state)
+        state = usable(state, self.spec, self.folder, self.replay if self.replays else None)
+        notes = []
+        if self.replays and "replay_sums" not in state:
+            notes = ["the checkpoint is from before replays had checksums: the rows are taken as they are"]
         self.agent.load_state_dict(state["agent"])
         if self.replays:
             self.replay.restore(state)
@@ -251,19 +264,6 @@ class Trainer:
             return [*notes, f"{self.spec.task} has no known state: resuming on fresh episodes, not bit for bit"]
         self.worlds.set_state(_numpy(state["worlds"]))
         return notes
-
-    def _check(self, state: dict[str, Any]) -> list[str]:
-        """Refuse a checkpoint that does not fit this run, or whose rows or logs are not as it left them."""
-        of_run(state, self.spec, self.folder)
-        if "worlds" not in state:
-            raise CheckpointError("it is of an older slewrl: go on with that one")
-        if wrong := self.folder.lost(state["csv"], state.get("csv_digests", {})):
-            raise CheckpointError(wrong)
-        if self.replays and (wrong := self.replay.damage(state)):
-            raise CheckpointError(wrong)
-        if self.replays and "replay_sums" not in state:
-            return ["the checkpoint is from before replays had checksums: the rows are taken as they are"]
-        return []
 
     def _begin_afresh(self, violations: int) -> None:
         """End the episodes that were under way, of which only the violations so far are known, and begin others."""
@@ -310,11 +310,12 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
     with _Interrupts() as interrupts, Logs(folder, trainer.step, report, tensorboard) as logs:
         while trainer.step < spec.steps and not interrupts.seen:
             trainer.advance()
-            last = trainer.step >= spec.steps
-            if trainer.has_passed(trainer.log_every) or last:
-                logs.write("train.csv", trainer.train_row())
-            if trainer.has_passed(spec.evaluate_every) or last:
-                logs.write("eval.csv", trainer.evaluation_row())
+            due, last = due_logs(trainer.step, spec), trainer.step >= spec.steps
+            _log(trainer, logs, due)
+            if last and due != LOGS:
+                trainer.note_before_last()
+                _log(trainer, logs, tuple(name for name in LOGS if name not in due))
+            if "eval.csv" in due or last:
                 logs.flush()
                 trainer.save()
         if trainer.step < spec.steps:
@@ -325,13 +326,79 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
     return True
 
 
+def _log(trainer: Trainer, logs: Logs, names: tuple[str, ...]) -> None:
+    rows = {"train.csv": trainer.train_row, "eval.csv": trainer.evaluation_row}
+    for name in names:
+        logs.write(name, rows[name]())
+
+
+def log_every(spec: RunSpec) -> int:
+    """Steps between rows of train.csv."""
+    return max(LOG_EVERY, 16 * spec.environments)
+
+
+def due_logs(step: int, spec: RunSpec) -> tuple[str, ...]:
+    """Which of LOGS get a row after a step, whatever the budget."""
+    every = {"train.csv": log_every(spec), "eval.csv": spec.evaluate_every}
+    return tuple(name for name in LOGS if step % every[name] < spec.environments)
+
+
+def replay_sizes(spec: RunSpec) -> tuple[int, int]:
+    """Rows of the replay that are sampled from, and steps between checkpoints as it reckons with them."""
+    per_step = 2 + layer_class(spec.layer).self_loops  # rows a step writes at most
+    # So that the oldest checkpoint kept finds its rows, too; the replay reckons with two rows a step.
+    return min(spec.capacity, per_step * spec.steps), -(-checkpoint.KEEP * spec.evaluate_every * per_step // 2)
+
+
+def usable(state: dict[str, Any], spec: RunSpec, folder: RunFolder, replay: Replay | None) -> dict[str, Any]:
+    """The checkpoint as this run goes on from it; a CheckpointError if it does not fit, or rows or logs are damaged."""
+    of_run(state, spec, folder)
+    if "worlds" not in state:
+        raise CheckpointError("it is of an older slewrl: go on with that one")
+    state = without_last_rows(state, spec)
+    if wrong := folder.lost(state["csv"], state.get("csv_digests", {})):
+        raise CheckpointError(wrong)
+    if replay is not None and (wrong := forgotten(state, spec) or replay.damage(state)):
+        raise CheckpointError(wrong)
+    return state
+
+
+def without_last_rows(state: dict[str, Any], spec: RunSpec) -> dict[str, Any]:
+    """The checkpoint without what only the last step of a smaller budget logs, if it is of that step."""
+    budget = state["spec"]["steps"]
+    if budget == spec.steps or state["step"] < budget or due_logs(state["step"], spec) == LOGS:
+        return state
+    if "before_last" not in state:
+        raise CheckpointError(
+            f"it is the last of a run of {budget:,} steps by an older slewrl: its logs have rows that a run of "
+            f"{spec.steps:,} steps would not have"
+        )
+    return {**state, **state["before_last"]}
+
+
+def forgotten(state: dict[str, Any], spec: RunSpec) -> str:
+    """Whether the replay of a smaller budget has dropped rows that this one's still samples from; says so."""
+    before, now = (window(replay_sizes(s)[0], s.environments) for s in (budget_of(state, spec), spec))
+    if int(state["replay_written"].max()) <= before or before == now:
+        return ""
+    return f"its replay samples from {before} rows an environment, and has dropped some that {spec.steps:,} steps need"
+
+
+def budget_of(state: dict[str, Any], spec: RunSpec) -> RunSpec:
+    """The spec with the budget that a checkpoint of the run was taken with."""
+    return dataclasses.replace(spec, steps=state["spec"]["steps"])
+
+
 def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str, Any]:
-    """The checkpoint, if it is of this run as it is on the disk now."""
+    """The checkpoint, if it is of this run as it is on the disk now, or of the same one before it was extended."""
     if missing := [name for name in ("spec", "agent", "step") if name not in state]:
         raise CheckpointError(f"it has no {missing[0]!r}: it is of another version")
     if type(state["step"]) is not int or state["step"] < 0:
         raise CheckpointError(f"its step is {shortened(state['step'])}, expected a whole number >= 0")
-    if differ := difference(recipes.upgraded(state["spec"]), dataclasses.asdict(spec)):
+    there = recipes.upgraded(state["spec"])
+    if isinstance(there, dict) and type(there.get("steps")) is int and 0 < there["steps"] < spec.steps:
+        there = {**there, "steps": spec.steps}
+    if differ := difference(there, dataclasses.asdict(spec)):
         raise CheckpointError(f"it is of another run ({differ} in run.json)")
     if "copies" in state and (changed := folder.changed(state["copies"])):
         raise CheckpointError(changed)

@@ -38,7 +38,10 @@ class RayRunner(Runner):
         task = ray.remote(num_cpus=1, max_retries=TRIES)(_task)
         # Folders are made here, where the user's own files are.
         folders = {key: folder.path.resolve() for key in self.keys if (folder := self._unfinished(key))}
-        pending = {task.remote(str(path), str(token), self.trust): key for key, path in folders.items()}
+        pending = {
+            task.remote(str(path), str(token), self.trust, self.specs[key].steps, self.keep_replays): key
+            for key, path in folders.items()
+        }
         asked = False
         try:
             with self._stoppable():
@@ -96,10 +99,10 @@ def _knock(address: str) -> None:
         raise UserFacingError(f"no Ray cluster at {address!r} ({error}): start one with  ray start --head") from None
 
 
-def _task(path: str, token: str, trust: bool) -> int:
+def _task(path: str, token: str, trust: bool, steps: int, keep_replay: bool) -> int:
     """On a node: bring one run to its end."""
     if not Path(token).exists():
         raise NotSharedError(
             f"node {socket.gethostname()} does not see {path}: on a cluster a campaign needs a folder all nodes share"
         )
-    return work(Path(path), trust=trust)
+    return work(Path(path), trust=trust, steps=steps, keep_replay=keep_replay)

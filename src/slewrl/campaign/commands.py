@@ -32,6 +32,9 @@ class Where:
     """Address of a Ray cluster that shares the folder, or "auto" (pip install "slewrl[cluster]")."""
     trust: bool = False
     """Run the code that the campaign's .yaml or folder names (layers or tasks of a module's); see docs/trust.md."""
+    keep_replays: bool = False
+    """Keep the replays of finished runs, so that they can be extended (campaign run with more --steps); up to 1.6 GB
+    each, of short runs far less."""
 
     def run(self, store: Store, keys: list[str]) -> int:
         """Make the runs. The exit code: 0 all finished, 1 some failed, 130 stopped, 4 some left to other processes."""
@@ -41,9 +44,11 @@ class Where:
         if self.ray:
             from slewrl.campaign.cluster import RayRunner
 
-            runner: Runner = RayRunner(store, chosen, self.workers or 0, self.trust, address=self.ray)
+            runner: Runner = RayRunner(
+                store, chosen, self.workers or 0, self.trust, self.keep_replays, address=self.ray
+            )
         else:
-            runner = Runner(store, chosen, self.workers or cores(), self.trust)
+            runner = Runner(store, chosen, self.workers or cores(), self.trust, self.keep_replays)
         with watched(store, console) as watch:
             complete = runner.run(watch)
         for key, how in runner.failed.items():
@@ -66,6 +71,8 @@ class Where:
 @dataclass(frozen=True)
 class Run:
     """Run a campaign, or go on with it: finished runs are kept, stopped ones go on from their checkpoint.
+
+    With more --steps than its runs have there, all of those asked for are extended, finished or not.
 
     slewrl campaign run mini
 
@@ -93,7 +100,7 @@ class Run:
         require_trust(code_of(campaign.runs), self.campaign, trust)
         check(campaign)
         store = Store(self.out or Path("runs") / campaign.name)
-        store.begin(campaign)
+        store.begin(campaign, extend=self.select.steps is not None)
         return replace(self.where, trust=trust).run(store, list(campaign.by_key))
 
 

@@ -37,12 +37,14 @@ class Runner:
         keys: which of its runs, in order.
         workers: how many at a time.
         trust: whether code that their specs name may run (docs/trust.md).
+        keep_replays: whether finished runs keep their replay, so that they can be extended.
     """
 
     store: Store
     keys: Sequence[str]
     workers: int
     trust: bool = False
+    keep_replays: bool = False
     active: dict[str, Any] = field(default_factory=dict)
     """Runs under way, and what runs them."""
     finished: list[str] = field(default_factory=list)
@@ -104,7 +106,7 @@ class Runner:
             self.elsewhere.append(key)
             return
         try:
-            self.active[key] = start(folder.path, self.trust)
+            self.active[key] = start(folder.path, self.trust, self.specs[key].steps, self.keep_replays)
         except OSError as error:  # a full disk, no more processes
             self.failed[key] = str(error)
 
@@ -115,7 +117,7 @@ class Runner:
         except (OSError, ValueError) as error:  # the folder holds something else: no reason to stop the rest
             self.failed[key] = str(error)
             return None
-        if state_of(folder) != "done":
+        if state_of(folder, self.specs[key].steps) != "done":
             return folder
         self.finished.append(key)
         return None
@@ -149,12 +151,12 @@ def give_up(folder: RunFolder, how: str) -> str:
     return note_error(folder, note)
 
 
-def start(folder: Path, trust: bool = False) -> subprocess.Popen[bytes]:
-    """A process that brings a run to its end, on one thread, out of reach of the terminal's Ctrl-C."""
+def start(folder: Path, trust: bool = False, steps: int = 0, keep_replay: bool = False) -> subprocess.Popen[bytes]:
+    """A process that brings a run to its end, on one thread, out of reach of the terminal's Ctrl-C; as ``work``."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     # -P: Python would let the modules of the folder one stands in replace installed ones.
     command = [sys.executable, "-P", "-m", "slewrl.campaign.worker", str(folder), str(os.getpid())]
-    command += ["--trust"] if trust else []
+    command += [f"--steps={steps}", *(["--trust"] if trust else []), *(["--keep-replay"] if keep_replay else [])]
     with open_own(folder / "worker.log", "ab") as log:
         return subprocess.Popen(
             command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True

@@ -85,7 +85,8 @@ class Selection:
     seed_count: int | None = None
     """Only the first so many of the campaign's seeds."""
     steps: int | None = None
-    """Another budget for every run; what a report says of it is labelled so."""
+    """Another budget for every run; what a report says of it is labelled so. Runs that are there with a smaller one are
+    extended, for which those with a replay need it still (--keep-replays)."""
     learning_starts: int | None = None
     """Another length of the warm-up for every run."""
     recipe: Literal["ours", "paper"] | None = None

@@ -17,7 +17,7 @@ from typing import Literal
 
 from slewrl.campaign.spec import Campaign
 from slewrl.errors import shortened
-from slewrl.files import open_own, read_json, read_text, refuse_linked_folders, write_atomically
+from slewrl.files import FINAL, open_own, read_json, read_text, refuse_linked_folders, write_atomically
 from slewrl.runs import RunFolder, RunSpec, difference, read_spec
 
 VERSION, BEFORE_RECIPES = 2, 1
@@ -25,8 +25,6 @@ VERSION, BEFORE_RECIPES = 2, 1
 State = Literal["waiting", "running", "stopped", "failed", "done"]
 KEPT = ("run.json", "provenance.json", "limits.yaml", "train.csv", "eval.csv", "timing.csv", "DONE")
 """What of a run is worth committing, besides its final evaluation."""
-FINAL = "final"
-"""Folder of a run's last evaluation; ``slewrl evaluate`` writes elsewhere, so a look at a run changes no result."""
 EVALUATED = tuple(f"{FINAL}/{name}.csv" for name in ("density", "increments", "episodes"))
 LOCK = "campaign.lock"
 ELSEWHERE = "choose another folder (slewrl campaign run: --out FOLDER)"
@@ -64,8 +62,11 @@ class Store:
         """The file that says which runs belong here."""
         return self.path / "campaign.json"
 
-    def begin(self, campaign: Campaign) -> None:
-        """Make this the folder of ``campaign``, or check that it is; runs that are new to it are added."""
+    def begin(self, campaign: Campaign, extend: bool = False) -> None:
+        """Make this the folder of ``campaign``, or check that it is; runs that are new to it are added.
+
+        ``extend``: runs that are there with fewer steps, and else the same, get the larger budget.
+        """
         # The description last: another shard may write it in between.
         if self.path.exists() and self._strangers() and not self.description.exists():
             raise FileExistsError(f"{self.path} is not empty and holds no campaign: {ELSEWHERE}")
@@ -73,7 +74,7 @@ class Store:
         with open_own(self.path / LOCK, "a") as lock:  # a hundred shards may begin at once
             fcntl.flock(lock, fcntl.LOCK_EX)
             there = self.campaign() if self.description.exists() else None
-            joined = self._joined(there, campaign) if there else campaign
+            joined = self._joined(there, campaign, extend) if there else campaign
             if joined != there:
                 self._describe(joined)
 
@@ -85,12 +86,15 @@ class Store:
         data = {"version": VERSION, "name": campaign.name, "about": campaign.about, "runs": runs}
         write_atomically(self.description, json.dumps(data, indent=1) + "\n")
 
-    def _joined(self, old: Campaign, new: Campaign) -> Campaign:
+    def _joined(self, old: Campaign, new: Campaign, extend: bool) -> Campaign:
         if old.name != new.name:
             raise FileExistsError(f"{self.path} holds campaign {old.name!r}, not {new.name!r}: {ELSEWHERE}")
         for key, spec in new.by_key.items():
-            if differ := _difference(old.by_key.get(key, spec), spec):
-                raise FileExistsError(f"{self.path} holds another {key} ({differ}): {ELSEWHERE}")
+            there = old.by_key.get(key, spec)
+            shorter = extends(spec, there)
+            if (differ := _difference(there, spec)) and not (extend and shorter):
+                how = f", or extend its runs (--steps {spec.steps})" if shorter else ""
+                raise FileExistsError(f"{self.path} holds another {key} ({differ}): {ELSEWHERE}{how}")
         if taken := (new.by_key.keys() - old.by_key.keys()) & {self.folder(key).path.name for key in old.by_key}:
             raise FileExistsError(f"{self.path} holds another {min(taken)}, from before recipes: {ELSEWHERE}")
         return Campaign(new.name, new.about, tuple({**old.by_key, **new.by_key}.values()))
@@ -124,11 +128,11 @@ class Store:
         return RunFolder(self.path / (self._names or {}).get(key, key))
 
     def prepare(self, key: str, spec: RunSpec) -> RunFolder:
-        """The folder of a run, made if there is none; refuses one that holds anything else."""
+        """The folder of a run, made if there is none; refuses one that holds anything but it with at most its steps."""
         folder = self.folder(key)
         if not (folder.path / "run.json").exists():
             folder.create(spec)
-        elif differ := _difference(folder.spec(), spec):
+        elif (differ := _difference(folder.spec(), spec)) and not extends(spec, folder.spec()):
             raise FileExistsError(f"{folder.path} holds another run ({differ})")
         return folder
 
@@ -152,7 +156,7 @@ class Store:
         return Progress(
             key,
             spec,
-            state_of(folder),
+            state_of(folder, spec.steps),
             int(train.get("step", 0)),
             float(evaluated.get("return_mean", "nan")) if final is None else final,
             int(float(train.get("violations", 0))) + sum(map(_violations, logs)),
@@ -207,9 +211,10 @@ def _violations(path: Path) -> int:
     return sum(int(float(row["violations"])) for row in rows if row.get("violations"))
 
 
-def state_of(folder: RunFolder) -> State:
-    """Finished means trained, evaluated and written down."""
-    if folder.done and (folder.path / FINAL / "episodes.csv").exists():
+def state_of(folder: RunFolder, steps: int = 0) -> State:
+    """Finished means trained, for ``steps`` at least, evaluated and written down."""
+    evaluated = folder.done and (folder.path / FINAL / "episodes.csv").exists()
+    if evaluated and (not steps or int(last_row(folder.path / "train.csv").get("step", 0)) >= steps):
         return "done"
     if not (folder.path / "run.json").exists():
         return "waiting"
@@ -250,6 +255,11 @@ def last_row(path: Path) -> dict[str, str]:
     commas = header.count(",")
     whole = (line for line in reversed(lines) if line.endswith("\n") and line.count(",") == commas)
     return next(csv.DictReader([header, next(whole, "")]), {})
+
+
+def extends(spec: RunSpec, there: RunSpec) -> bool:
+    """Whether ``spec`` is the run that is there with a larger budget."""
+    return there.steps < spec.steps and not _difference(dataclasses.replace(there, steps=spec.steps), spec)
 
 
 def _difference(there: RunSpec, wanted: RunSpec) -> str:

@@ -1,6 +1,6 @@
 """One run of a campaign, in a process of its own: train, evaluate, write it down, free the space.
 
-    python -P -m slewrl.campaign.worker FOLDER PARENT [--trust]
+    python -P -m slewrl.campaign.worker FOLDER PARENT [--steps=N] [--trust] [--keep-replay]
 
 Goes on where it was stopped, and stops when PARENT, the process that started it, is gone. The exit code says how it
 ended.
@@ -15,7 +15,8 @@ import time
 import traceback
 from pathlib import Path
 
-from slewrl.campaign.store import FINAL, error_file, note_error, state_of
+from slewrl.campaign.store import error_file, note_error, state_of
+from slewrl.files import FINAL
 from slewrl.runs import RunFolder
 from slewrl.trust import code_named, require_trust
 
@@ -28,38 +29,50 @@ PATIENCE = 180.0
 """Seconds to wait for the lock of a run: a network file system takes that long to take it from a dead node."""
 
 
-def work(path: Path, patience: float = PATIENCE, trust: bool = False) -> int:
-    """Bring the run in ``path`` to its end; returns the exit code. ``trust``: code it names may run (docs/trust.md)."""
+def work(path: Path, patience: float = PATIENCE, trust: bool = False, steps: int = 0, keep_replay: bool = False) -> int:
+    """Bring the run in ``path`` to its end; returns the exit code.
+
+    Args:
+        path: its folder.
+        patience: seconds to wait for another process to let go of it.
+        trust: whether code it names may run (docs/trust.md).
+        steps: a run with a smaller budget is given this one first.
+        keep_replay: whether to leave the replay there, so that the run can be extended later.
+    """
     os.environ["SLEWRL_THREADS"] = "1"  # a campaign's cores are busy with its other runs
     folder = RunFolder(path)
     try:
         with folder.lock(patience):
             error_file(folder).unlink(missing_ok=True)
-            return _run_or_note(folder, trust)
+            return _run_or_note(folder, trust, steps, keep_replay)
     except BlockingIOError:
         return BUSY
 
 
-def _run_or_note(folder: RunFolder, trust: bool) -> int:
+def _run_or_note(folder: RunFolder, trust: bool, steps: int, keep_replay: bool) -> int:
     try:
-        return _run(folder, trust)
+        return _run(folder, trust, steps, keep_replay)
     except Exception:
         traceback.print_exc()
         note_error(folder, traceback.format_exc())
         return FAILED
 
 
-def _run(folder: RunFolder, trust: bool) -> int:
+def _run(folder: RunFolder, trust: bool, steps: int, keep_replay: bool) -> int:
     from slewrl import checkpoint
     from slewrl.envs.tasks import is_gymnasium
+    from slewrl.extend import extend
     from slewrl.play import evaluate_run
     from slewrl.train import train_locked
 
     spec = folder.spec()
     require_trust(code_named(spec.task, spec.layer, spec.agent), folder.path, trust)
+    if spec.steps < steps:
+        spec = extend(folder, steps)
     if not train_locked(spec, folder):
         return STOPPED
-    shutil.rmtree(folder.path / "replay", ignore_errors=True)  # up to 1.6 GB that nobody will read again
+    if not keep_replay:
+        shutil.rmtree(folder.path / "replay", ignore_errors=True)  # up to 1.6 GB that nobody will read again
     checkpoint.keep_last(folder.checkpoints)  # the others tell where a run was stopped, so they differ
     if state_of(folder) != "done":
         episodes = EPISODES if is_gymnasium(spec.task) else ROBOT_EPISODES
@@ -76,4 +89,7 @@ def _follow(parent: int) -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_follow, args=(int(sys.argv[2]),), daemon=True).start()
-    raise SystemExit(work(Path(sys.argv[1]), trust="--trust" in sys.argv[3:]))
+    said = sys.argv[3:]
+    budget = max((int(word.removeprefix("--steps=")) for word in said if word.startswith("--steps=")), default=0)
+    keep = "--keep-replay" in said
+    raise SystemExit(work(Path(sys.argv[1]), trust="--trust" in said, steps=budget, keep_replay=keep))

@@ -17,16 +17,21 @@ from slewrl.trust import allow_modules_here, code_named, require_trust
 
 @dataclass(frozen=True)
 class Train:
-    """Train a policy under rate limits, or go on with a run that was stopped.
+    """Train a policy under rate limits, or go on with a run: one that was stopped, or to a larger budget.
 
     slewrl train --task HalfCheetah-v5 --limits tight --layer ddsrad --agent sac --seed 12345 --steps 60000 --out runs/x
 
     slewrl train --resume runs/x
 
+    slewrl train --resume runs/x --steps 100000
+
     slewrl train --task Pendulum-v1 --steps 10000 --set agent.learning_rate=1e-3 layer.penalty_weight=0.01
     """
 
     spec: Annotated[RunSpec, tyro.conf.arg(name="")] = RunSpec()
+    steps: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint=f"(default: {RunSpec.steps})")] = None
+    """Environment steps, over all environments. With --resume: a larger budget for the run, finished or stopped, which
+    ends to the bit as if it had been asked for at first."""
     set: tuple[str, ...] = ()
     """Any fields of the agent's config, the layer or the task: agent.NAME=VALUE layer.NAME=VALUE task.NAME=VALUE ..."""
     paper_mode: bool = False
@@ -35,7 +40,7 @@ class Train:
     out: Path | None = None
     """Folder of the run (default: runs/ and a name made of the above)."""
     resume: Path | None = None
-    """Go on with the run in this folder; what decides its result is taken from there."""
+    """Go on with the run in this folder; all that decides its result but --steps is taken from there."""
     tensorboard: bool = True
     """Write event files, too: tensorboard --logdir runs."""
     trust: bool = False
@@ -47,12 +52,13 @@ class Train:
         from slewrl.train import train
 
         if self.resume and (self.spec != RunSpec() or self.set or self.paper_mode or self.out):
-            raise ValueError(f"--resume takes everything from {self.resume}: leave the other options out")
+            raise ValueError(f"--resume takes everything but --steps from {self.resume}: leave the other options out")
         folder = RunFolder(self.resume) if self.resume else self._begin()
         spec, console = folder.spec(), Console()
         named = code_named(spec.task, spec.layer, spec.agent)
         if self.resume:
             require_trust(named, folder.path, self.trust)
+            spec = self._extended(folder, spec)
         if folder.done:
             console.print(bold(folder.path), " is finished; next: ", bold(f"slewrl evaluate {folder.path}"), sep="")
             return 0
@@ -73,6 +79,15 @@ class Train:
         after += " --trust" if named else ""
         console.print("finished" if finished else "stopped", "; next: ", bold(after), sep="")
         return 0 if finished else 130
+
+    def _extended(self, folder: RunFolder, spec: RunSpec) -> RunSpec:
+        """The run's spec, with the budget asked for if one is."""
+        from slewrl.extend import extend
+
+        if self.steps is None:
+            return spec
+        with folder.lock():
+            return extend(folder, self.steps)
 
     def _begin(self) -> RunFolder:
         from slewrl.train import check_spec
@@ -95,7 +110,8 @@ class Train:
                 raise ValueError(f"--set is {text!r}, expected agent.NAME=VALUE, layer.NAME=VALUE or task.NAME=VALUE")
             options[owner][name] = _value(value)
         agent, layer, task = options.values()
-        spec = with_recipe(replace(self.spec, agent_options=agent, layer_options=layer, task_options=task))
+        chosen = self.spec if self.steps is None else replace(self.spec, steps=self.steps)
+        spec = with_recipe(replace(chosen, agent_options=agent, layer_options=layer, task_options=task))
         return self._printed(spec) if self.paper_mode else spec
 
     def _printed(self, spec: RunSpec) -> RunSpec:

@@ -417,7 +417,7 @@ def load(path: Path) -> Results:
     runs = [
         Run(store.folder(key).path, spec, names.cell(spec))
         for key, spec in campaign.by_key.items()
-        if state_of(store.folder(key)) == "done"
+        if state_of(store.folder(key), spec.steps) == "done"
     ]
     if not runs:
         raise ValueError(f"{path} has no finished run of {len(campaign.by_key)}, expected at least one to report on")
