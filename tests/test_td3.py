@@ -2,12 +2,13 @@
 
 import pytest
 import torch
-from test_sac import LIMITS, B, N, batch, member
+from test_sac import LIMITS, VARIANTS, B, N, batch, judged_by, member
 
 from slewrl import LAYERS, make_layer
 from slewrl.agents.td3 import TD3, TD3Config
 
-SMALL = TD3Config(hidden=(16, 16))
+PLAIN = {"learning_rate": 3e-4, "max_grad_norm": 1.0, "critic_input": "action", "layer_norm": False}
+SMALL = TD3Config(hidden=(16, 16), **PLAIN)
 
 
 def agent(layer="ddsrad", config=SMALL, seed=0):
@@ -31,11 +32,14 @@ def test_target_by_hand():
     assert torch.allclose(td3.target(data, noise), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("mean_bound", ["linear", "tanh"])
-@pytest.mark.parametrize("layer", LAYERS)
-def test_two_updates_are_autograds(layer, mean_bound):
+@pytest.mark.parametrize(
+    ("layer", "mean_bound", "variant"),
+    [(layer, mean_bound, "plain") for layer in LAYERS for mean_bound in ("linear", "tanh")]
+    + [(layer, "linear", variant) for layer in ("ddsrad", "post") for variant in VARIANTS],
+)
+def test_two_updates_are_autograds(layer, mean_bound, variant):
     """The critics twice and, with a delay of two, the actor and the targets once."""
-    config = TD3Config(hidden=(16, 16), mean_bound=mean_bound)
+    config = TD3Config(hidden=(16, 16), mean_bound=mean_bound, **{**PLAIN, **VARIANTS[variant]})
     td3, data = agent(layer, config), batch()
     plain = {name: getattr(td3, name).flat.detach().clone().requires_grad_() for name in ("actor", "critics")}
     adam = {name: torch.optim.Adam([flat], lr=3e-4) for name, flat in plain.items()}
@@ -44,21 +48,20 @@ def test_two_updates_are_autograds(layer, mean_bound):
     twin.actor.weights, twin.actor.biases = twin.actor.views(plain["actor"])
     for _ in range(2):
         y = twin.target(data, torch.randn(B, 2, generator=twin.generator))
-        x = torch.cat([data.observation, data.action], -1)
-        loss = sum(((member(twin.critics, j, x)[:, 0] - y) ** 2).mean() for j in range(2))
+        loss = ((judged_by(twin, data.observation, data.action) - y) ** 2).mean(-1).sum()
         (plain["critics"].grad,) = torch.autograd.grad(loss, plain["critics"])
         torch.nn.utils.clip_grad_norm_([plain["critics"]], 1.0)
         adam["critics"].step()
     latent = member(twin.actor, 0, data.observation)
     action = twin.layer(latent.tanh() if mean_bound == "tanh" else latent, box(data.observation))
-    q = member(twin.critics, 0, torch.cat([data.observation, action.judged], -1))[:, 0]
+    q = judged_by(twin, data.observation, action.judged)[0]
     loss = (-q + twin.layer.penalty_weight * action.penalty).mean()
     (plain["actor"].grad,) = torch.autograd.grad(loss, plain["actor"])
     torch.nn.utils.clip_grad_norm_([plain["actor"]], 1.0)
     before = td3.actor.flat.clone()
-    td3.update(data)
+    td3.update(batch())
     assert torch.equal(td3.actor.flat, before)  # the first update leaves the actor alone
-    td3.update(data)
+    td3.update(batch())
     adam["actor"].step()
     for name, flat in plain.items():
         assert torch.allclose(getattr(td3, name).grad, flat.grad, rtol=1e-3, atol=1e-5), name  # after the clip
@@ -72,6 +75,7 @@ def test_noise_never_leaves_the_box():
     for _ in range(50):
         executed = td3.act(data.observation).executed
         assert not LIMITS.outside(executed.numpy(), prev.numpy()).any()
+    assert agent().exploration_noise == 1.0 and agent("boxpro").exploration_noise == 0.1  # in units of the latent
     first, second = (td3.act(data.observation, explore=False).executed for _ in range(2))
     assert torch.equal(first, second)
 
