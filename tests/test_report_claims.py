@@ -7,6 +7,7 @@ from robot_cases import ROBOT_CASES
 from tiny_campaign import cell, write_campaign
 
 from slewrl.campaign.paper import LAMBDAS, METHODS, STEPS
+from slewrl.printed import limits as our_limits
 from slewrl.report.claims import CLAIMS, findings
 from slewrl.report.data import load
 from slewrl.report.methods import LABELS
@@ -48,6 +49,8 @@ def pair(one, other, **fields):
 
 
 ANT_SAC = {"task": "Ant-v5"}
+HUMANOID = {"task": "Humanoid-v5", "limits": "tight_env_units"}
+"""The paper's tight limits."""
 LOST = {"limits": "wide"}
 TRUE_AND_FALSE = {
     "post-raw-violations": (cell([1.0, 2.0], layer="post"), cell([1.0, 2.0], layer="post")),
@@ -69,12 +72,12 @@ TRUE_AND_FALSE = {
         pair(("ddsrad", 1, 0.6), ("dtanh", 1, 0.5)),
     ),
     "humanoid-dtanh-below-boxpre": (
-        six([5204, 5191, 2742, 4558, 4868, 5620], task="Humanoid-v5"),  # the paper's
-        six([4000, 5191, 2742, 4558, 4868, 5620], task="Humanoid-v5"),
+        six([5204, 5191, 2742, 4558, 4868, 5620], **HUMANOID),  # the paper's
+        six([4000, 5191, 2742, 4558, 4868, 5620], **HUMANOID),
     ),
     "srad-strict-varies": (
-        [*cell([1, 9], layer="srad_ball", **ANT_SAC), *cell([1, 9], layer="srad_ball", task="Humanoid-v5")],
-        [*cell([8, 9], layer="srad_ball", **ANT_SAC), *cell([1, 9], layer="srad_ball", task="Humanoid-v5")],
+        [*cell([1, 9], layer="srad_ball", **ANT_SAC), *cell([1, 9], layer="srad_ball", **HUMANOID)],
+        [*cell([8, 9], layer="srad_ball", **ANT_SAC), *cell([1, 9], layer="srad_ball", **HUMANOID)],
     ),
     "srad-strict-collapses": (
         pair(("srad_ball", 84, 0.2), ("ddsrad", 100, 0.5)),
@@ -102,7 +105,10 @@ TRUE_AND_FALSE = {
         [
             run
             for task, kept in zip(("Ant-v5", "Humanoid-v5", "HalfCheetah-v5", "Hopper-v5"), shares, strict=True)
-            for run in (*cell([kept] * 2, task=task), *cell([100.0] * 2, task=task, **LOST))
+            for run in (
+                *cell([kept] * 2, task=task, limits=our_limits(task, "tight")),
+                *cell([100.0] * 2, task=task, **LOST),
+            )
         ]
         for shares in ((80, 90, 60, 95), (50, 90, 60, 95))
     ),
@@ -232,8 +238,8 @@ def test_the_papers_tables_against_its_text(tmp_path):
     runs = []
     for limits, agent, task, method in sorted(cells):
         value, use = (paper_values()[limits, agent, task, method, metric].mean for metric in ("return", "utilization"))
-        fields = {"limits": limits, "agent": agent.lower(), "task": task, "layer": names[method], "steps": STEPS[task]}
-        runs += cell([value] * 2, use=use, **fields)
+        fields = {"limits": our_limits(task, limits), "agent": agent.lower(), "task": task, "layer": names[method]}
+        runs += cell([value] * 2, use=use, steps=STEPS[task], **fields)
     found = findings(load(write_campaign(tmp_path / "c", runs)))
     tables_say = {f.claim.name: f.verdict for f in found if f.verdict != "not measured here"}
     by_joint = {

@@ -7,9 +7,10 @@ from itertools import product
 
 import numpy as np
 
+from slewrl import printed
 from slewrl.campaign.paper import LAMBDAS, METHODS, ROBOT_UPDATES, TASKS
 from slewrl.report import walking
-from slewrl.report.data import Broken, Result, Results, options
+from slewrl.report.data import Broken, Result, Results, changes
 from slewrl.report.methods import backbone, called, prices, promises
 from slewrl.report.published import published
 from slewrl.report.sensitivity import sweeps
@@ -149,11 +150,16 @@ def lowest(metric: str) -> Callable[..., float]:
 # ---------------------------------------------------------------------- which results
 
 
+def found_in(results: Results, task: str, limits: str, agent: str, method: str) -> Result | None:
+    """As ``Results.get``, under limits by the paper's name of them."""
+    return results.get(task, printed.limits(task, limits), agent, method)
+
+
 def cell(task: str, limits: str, agent: str, method: str, number: Callable[[Result], float], name: str) -> Measure:
     """One number of one cell."""
 
     def measure(results: Results) -> Measured | None:
-        found = results.get(task, limits, agent, method)
+        found = found_in(results, task, limits, agent, method)
         return gathered({name: (number(found), [found])}) if found else None
 
     return measure
@@ -190,7 +196,7 @@ def everywhere(
     def measure(results: Results) -> Measured | None:
         taken = {}
         for task, agent in product(tasks, agents):
-            found = [r for method in methods if (r := results.get(task, limits, agent, method))]
+            found = [r for method in methods if (r := found_in(results, task, limits, agent, method))]
             if len(found) == len(methods) and len({r.cell.steps for r in found}) == 1:
                 taken[f"{task} {backbone(agent)}"] = number(*found), found
         return gathered(taken)
@@ -208,7 +214,7 @@ def lost_under_tight(*tasks: str) -> Measure:
 
     def of(task: str) -> Measure:
         def measure(results: Results) -> Measured | None:
-            pair = [r for limits in ("tight", "wide") if (r := results.get(task, limits, "sac", "ddsrad"))]
+            pair = [r for limits in ("tight", "wide") if (r := found_in(results, task, limits, "sac", "ddsrad"))]
             if len(pair) < 2 or pair[0].cell.steps != pair[1].cell.steps:
                 return None
             return gathered({f"share lost on {task}": (shortfall(*pair), pair)})
@@ -232,7 +238,7 @@ def use_against_paper(results: Results) -> Measured | None:
     """|ours - the paper's| utilisation of DD-SRad under tight limits."""
     taken = {}
     for task, agent in product(TASKS, ("sac", "td3")):
-        found = results.get(task, "tight", agent, "ddsrad")
+        found = found_in(results, task, "tight", agent, "ddsrad")
         if found and (paper := published(found, "utilization")):
             taken[f"{task} {backbone(agent)}"] = abs(mean_use(found) - paper.mean), [found]
     return gathered(taken)
@@ -256,20 +262,19 @@ def gaps(results: Results) -> Measured | None:
 def swept(limits: str, number: Callable[[ByLambda], Numbers]) -> Measure:
     """Numbers of DD-SRad's sweep with SAC under some limits: on the paper's task or, without a verdict, on another.
 
-    A sweep counts that has all of the paper's lambdas at one budget; of several, that with the largest one. On the
-    paper's task nothing but lambda may have been changed.
+    A sweep counts that has all of the paper's lambdas at one budget; of several, that with the largest one. Other
+    lambdas are no part of it. On the paper's task nothing but lambda may have been changed.
     """
 
     def measure(results: Results) -> Measured | None:
         found = [
-            (which, by[limits])
+            (which, {value: by[limits][value] for value in LAMBDAS})
             for which, by in sweeps(results).items()
             if (which.agent, which.method) == ("sac", "ddsrad") and set(by.get(limits, ())) >= set(LAMBDAS)
         ]
         for which, by_lambda in sorted(found, key=lambda pair: (pair[0].task != LAMBDA_TASK, -pair[0].steps)):
-            instead = which.task != LAMBDA_TASK or any(len(options(r.runs[0].spec)) > 1 for r in by_lambda.values())
-            used = [by_lambda[value] for value in LAMBDAS]
-            if taken := gathered({name: (value, used) for name, value in number(by_lambda).items()}):
+            instead = which.task != LAMBDA_TASK or any(len(changes(r.runs[0].spec)) > 1 for r in by_lambda.values())
+            if taken := gathered({name: (value, [*by_lambda.values()]) for name, value in number(by_lambda).items()}):
                 return replace(taken, instead=instead)
         return None
 
