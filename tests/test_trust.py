@@ -226,7 +226,7 @@ def test_a_campaign_of_ones_own_layer(slewrl, tmp_path):
 
 def test_a_runner_passes_trust_on(tmp_path, monkeypatch):
     passed = []
-    monkeypatch.setattr("slewrl.campaign.runner.start", lambda path, trust: passed.append(trust) or finished())
+    monkeypatch.setattr("slewrl.campaign.runner.start", lambda path, trust, *_: passed.append(trust) or finished())
     write_campaign(tmp_path / "c", [], [SPEC])
     for trust in (False, True):
         Runner(Store(tmp_path / "c"), [SPEC.key], 1, trust=trust).run(poll=0)

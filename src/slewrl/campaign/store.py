@@ -214,7 +214,7 @@ def _violations(path: Path) -> int:
 def state_of(folder: RunFolder, steps: int = 0) -> State:
     """Finished means trained, for ``steps`` at least, evaluated and written down."""
     evaluated = folder.done and (folder.path / FINAL / "episodes.csv").exists()
-    if evaluated and (not steps or int(last_row(folder.path / "train.csv").get("step", 0)) >= steps):
+    if evaluated and (not steps or int(last_row(folder.path / "train.csv").get("step", steps)) >= steps):
         return "done"
     if not (folder.path / "run.json").exists():
         return "waiting"
