@@ -13,6 +13,8 @@ ENTROPIES = ("sac", "fastsac")
 TANH_OVER_RANGE = ("boxpre", "post", "boxpro", "none", "qp", "aram")
 """Layers whose squash is a tanh over the action range. With another one on the mean they would reach .76 of it."""
 LAYER_OPTIONS: dict[str, dict[str, Any]] = {"boxpre": {"penalty_weight": 0.005}, "srad_qp": {"radius": "min_delta"}}
+COMMAND_NOISE = 0.1
+"""Of TD3 on the latent of those layers, as TD3 has it; the paper prints none, and 1 suits increments alone."""
 LIMITS = {("Humanoid-v5", "tight"): "tight_env_units"}
 """(Task, the paper's name of limits) -> ours, where they differ."""
 
@@ -59,8 +61,11 @@ def options(agent: str, layer: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What ``as_printed`` sets of an agent and of a layer; both empty for agents that are not the paper's."""
     if agent not in AGENTS:
         return {}, {}
-    mean = {} if layer in TANH_OVER_RANGE else {"mean_bound": "tanh"}
-    return mean, LAYER_OPTIONS.get(layer, {})
+    commands = layer in TANH_OVER_RANGE
+    chosen: dict[str, Any] = {} if commands else {"mean_bound": "tanh"}
+    if commands and agent == "td3":
+        chosen["exploration_noise"] = COMMAND_NOISE
+    return chosen, LAYER_OPTIONS.get(layer, {})
 
 
 def limits(task: str, name: str) -> str:
