@@ -94,7 +94,12 @@ def cv_interval(values: NDArray[np.floating], level: float = 0.95) -> Interval:
     if t > SHARP:
         low, high = (100 * std / abs(mean) / chi_quantile(p, n - 1) for p in (1 - tail, tail))
         return low, high
-    far, near = (bisected(lambda d, p=p: p - noncentral_t_cdf(t, n - 1, d), 0.0, 4 * t + 20) for p in (tail, 1 - tail))
+
+    def shift(share: float) -> float:
+        """The noncentrality for which this share of t lies below ours."""
+        return bisected(lambda d: share - noncentral_t_cdf(t, n - 1, d), 0.0, 4 * t + 20)
+
+    far, near = shift(tail), shift(1 - tail)
     return 100 * math.sqrt(n) / far, 100 * math.sqrt(n) / near if near > 1e-9 else math.inf
 
 

@@ -18,6 +18,7 @@ Sample = Mapping[int, float]
 """Seed -> a number of its run."""
 LEVEL = 0.95
 ONE_SEED = "one seed"
+UNDEFINED = "not defined: no return above 0 to divide by, or no such joint"
 COUNTED = "counted"
 
 
@@ -108,7 +109,7 @@ def smallest(estimates: Sequence[Estimate]) -> Estimate:
     which is Bonferroni's case: with k of them its tail is a k-th.
     """
     k = len(estimates)
-    least = min(estimates, key=lambda one: one.value)
+    least = min(estimates, key=lambda one: (math.isnan(one.value), one.value))
 
     def at(level: float) -> Interval:
         low = min(one.interval(level)[0] for one in estimates)
@@ -135,5 +136,5 @@ def arrays(*sides: Sample) -> list[NDArray[np.float64]]:
 def _estimate(value: float, at: Callable[[float], Interval], *sides: Sample) -> Estimate:
     counts = list(dict.fromkeys(len(side) for side in sides))
     seeds = ONE_SEED if counts == [1] else f"{' and '.join(map(str, counts))} seeds"
-    why = ONE_SEED if 1 in counts else ""
+    why = ONE_SEED if 1 in counts else UNDEFINED if math.isnan(value) else ""
     return Estimate(value, at, f"{seeds}, paired" if paired(*sides) and not why else seeds, why)
