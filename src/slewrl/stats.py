@@ -16,6 +16,8 @@ from slewrl.distributions import beta_quantile, bisected, chi_quantile, noncentr
 Interval = tuple[float, float]
 """Low and high end; (-inf, inf) where the runs say nothing."""
 ANYTHING: Interval = (-math.inf, math.inf)
+MOST_SEEDS = 1_000_000
+"""What nobody will run."""
 SHARP = 30.0
 """A mean this many standard errors from 0 is as good as known beside its standard deviation."""
 Scores = NDArray[np.floating] | Sequence[NDArray[np.floating]]
@@ -196,6 +198,10 @@ def seeds_needed(
     high = 2
     while not enough(high):
         high *= 2
+        if high > MOST_SEEDS:
+            raise ValueError(
+                f"a difference of {difference:g} beside an sd of {sd:g} takes more than {MOST_SEEDS:,} seeds"
+            )
     low = max(high // 2, 1)  # not enough, but for 2
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,5 +1,6 @@
-"""Who came first, among whom, and whether that is a lead: what is the best of one, leaves others out in silence, or
-takes the highest mean for the best method, misleads.
+"""Who came first, among whom, and whether that is a lead.
+
+What is the best of one, leaves others out in silence, or takes the highest mean for the best method, misleads.
 """
 
 from collections.abc import Sequence
@@ -57,6 +58,15 @@ def trails(other: Result, first: Result, panel: Sequence[Result]) -> str:
         return f"behind by {said(_ahead_by(first, other))}: {UNDECIDED}, {NOBODY}"
     apart = is_ahead(first, other, max(len(panel) - 1, 1))
     return f"behind by {said(_ahead_by(first, other))}: {'told apart' if apart else UNDECIDED}"
+
+
+def change(before: Result, after: Result) -> str:
+    """By how much the mean return changed from one result to another, and whether that is told from nothing."""
+    by = _ahead_by(after, before)
+    low, high = by.interval()
+    if nobody_learned([before, after]):
+        return f"a change of {said(by)}: {UNDECIDED}, {NOBODY}"
+    return f"a change of {said(by)}" + (f": {UNDECIDED}" if low <= 0 <= high else "")
 
 
 def _ahead_by(first: Result, other: Result) -> e.Estimate:

@@ -20,7 +20,7 @@ Chance = tuple[float, float, float]
 HEADING = f"P(> {LABELS[REFERENCE]})"
 METHOD = (
     "95 % intervals: of the mean by Student’s t over the seeds; of P, the chance that a run is better than one of "
-    f"{LABELS[REFERENCE]}’s (ties count half), by Clopper and Pearson of as many trials as the side with fewer seeds has"
+    f"{LABELS[REFERENCE]}’s (ties count half), by Clopper and Pearson with as many trials as the side with fewer seeds"
 )
 """How the intervals are made, for a legend."""
 
