@@ -83,9 +83,10 @@ class Seeds:
             console.print(f"  {between}: {said(found.difference)}", highlight=False)
             correlation = None
             if self.paired:
-                seen = 0.0 if math.isnan(found.correlation) else min(found.correlation, 0.99)
-                correlation = seen if self.correlation is None else self.correlation
-            self._say(found.sd, self.difference or abs(found.difference.value), correlation)
+                shown = 0.0 if math.isnan(found.correlation) else min(found.correlation, 0.99)
+                correlation = shown if self.correlation is None else self.correlation
+            seen = abs(found.difference.value)
+            self._say(found.sd, seen if self.difference is None else self.difference, correlation)
 
     def _say(self, sd: float, difference: float, correlation: float | None) -> None:
         console = Console()
@@ -93,7 +94,7 @@ class Seeds:
         test = "Welch’s t" if correlation is None else f"paired by seed, correlation {correlation:.2g}"
         console.print(
             bold(needed),
-            f" seeds of each method tell a difference of {difference:.4g} with a chance of {self.power:.0%} "
+            f" seeds of each method tell a difference of {difference:.4g} with a chance of {100 * self.power:.0f} % "
             f"(standard deviation {sd:.4g}, {test}, 95 %)",
             sep="",
             soft_wrap=False,
@@ -103,7 +104,7 @@ class Seeds:
 
 def _table(sd: float, difference: float, correlation: float | None) -> Table:
     """Seeds for some differences, in rows, and powers, in columns."""
-    table = Table("difference", *(f"power {power:.0%}" for power in POWERS), box=SIMPLE_HEAD)
+    table = Table("difference", *(f"power {100 * power:.0f} %" for power in POWERS), box=SIMPLE_HEAD)
     for column in table.columns:
         column.justify = "right"
     for factor in FACTORS:

@@ -92,7 +92,7 @@ def headlines(results: Results) -> list[str]:
     lines = []
     for (task, limits, agent, steps), panel in configurations(results).items():
         first = best(panel)
-        line = f"{task}, {limits} limits, {backbone(agent)}, {count(steps)} steps: {lead(panel)}{_walked(first)}"
+        line = f"{task}, {limits} limits, {backbone(agent)}, {count(steps)} steps: {lead(panel, _walked(first))}"
         ours = next((r for r in panel if r.cell.method == REFERENCE and r is not first), None)
         if ours:
             line += f"; DD-SRad {plus_minus(ours.score, amount)}{_walked(ours)}, {trails(ours, first, panel)}"

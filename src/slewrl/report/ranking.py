@@ -18,10 +18,13 @@ def best(panel: Sequence[Result]) -> Result:
     return max(contenders(panel) or panel, key=lambda r: r.score.mean)
 
 
-def lead(panel: Sequence[Result]) -> str:
-    """Who has the highest mean return, and of how many; of one method what it returns, for there is nothing to lead."""
+def lead(panel: Sequence[Result], beside: str = "") -> str:
+    """Who has the highest mean return, and of how many; of one method what it returns, for there is nothing to lead.
+
+    ``beside``: what to say of the first behind its return.
+    """
     first, ranked = best(panel), contenders(panel)
-    name, score = called(first), plus_minus(first.score, amount)
+    name, score = called(first), plus_minus(first.score, amount) + beside
     if len(panel) == 1:
         return f"{name}, the only method so far, returns {score}"
     seeds = "with at least two seeds " if len(first.runs) > 1 else ""
