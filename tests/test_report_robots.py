@@ -24,7 +24,8 @@ from slewrl.report.compare import compare
 from slewrl.report.data import load
 from slewrl.report.figures import LIGHT, WIDTH
 from slewrl.report.published import STEPS
-from slewrl.report.tables import latex, markdown, tables, tidy
+from slewrl.report.tables import latex, markdown, tables
+from slewrl.report.tidy import tidy
 from slewrl.report.words import Words, width_of
 from slewrl.robots import ROBOTS
 from slewrl.robots.groups import groups_of, robot_of

@@ -18,7 +18,8 @@ from slewrl.report.compare import compare
 from slewrl.report.data import load
 from slewrl.report.methods import label
 from slewrl.report.published import VALUES, paper_values
-from slewrl.report.tables import amount, as_csv, contenders, latex, markdown, tables, tidy
+from slewrl.report.tables import amount, as_csv, contenders, latex, markdown, tables
+from slewrl.report.tidy import tidy
 
 
 @pytest.fixture(scope="module")
