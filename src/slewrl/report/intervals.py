@@ -89,7 +89,7 @@ def means(results: Sequence[Result], ground: Ground) -> Figure:
         panel.line([low, high], [i, i], color=colour, linewidth=2.2, solid_capstyle="round")
         panel.line([value], [i], marker="o", color=colour, markersize=6, markeredgecolor=ground.card, zorder=3)
     at = ticks(xlim, MaxNLocator(6))
-    panel.x_axis(ground, at, [f"{tick:.1f}" for tick in at])
+    panel.x_axis(ground, at, [f"{tick:.1f}".replace("-", "−") for tick in at])
     panel.line(*dashes(at, *panel.ylim), color=ground.line, linewidth=0.6, zorder=0.5)
     which, line = ("interquartile mean", "bootstrap") if trimmed else ("mean", "t")
     axes_are(figure, ground, f"{which} (0: worst run of a task, 1: best)\nline: 95 % {line} interval")

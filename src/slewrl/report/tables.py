@@ -155,7 +155,7 @@ def share(value: float) -> str:
 
 def percent(value: float) -> str:
     """A CV, with the paper's one digit."""
-    return "–" if math.isnan(value) else f"{value:.1f}"
+    return "–" if math.isnan(value) else "∞" if math.isinf(value) else f"{value:.1f}"
 
 
 def count(number: int) -> str:
