@@ -284,7 +284,7 @@ def improvement_interval(x: NDArray[np.floating], y: NDArray[np.floating], level
     """Interval of P(X > Y) + P(X = Y) / 2 on one task, for few runs: Clopper and Pearson's of m = min(runs) trials.
 
     U / nm has at most the variance p (1 - p) / m of m independent trials (Birnbaum and Klose 1957), so p m "wins" of m
-    are taken for a binomial count: never too narrow, and wide for few runs. Three runs that all beat three others give
+    are taken for a binomial count: on the safe side, and wide for few runs. Three runs that all beat three others give
     29 to 100 %.
     """
     _check_share(level, "level")
