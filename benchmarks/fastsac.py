@@ -1,4 +1,4 @@
-"""FastSAC's `cpu` preset: milliseconds of an update beside its matrix products alone, on one core.
+"""FastSAC's `cpu` recipe: milliseconds of an update beside its matrix products alone, on one core.
 
     python benchmarks/fastsac.py
 
@@ -27,11 +27,11 @@ from rich.table import Table
 
 from slewrl import RateLimits, make_layer
 from slewrl.agents.fastsac import FastSAC, FastSACConfig
-from slewrl.agents.presets import PRESETS
+from slewrl.agents.recipes import RECIPES
 from slewrl.envs.worlds import Layout, Mirror
 from slewrl.replay import Batch
 
-PRESET = PRESETS["fastsac"]["cpu"]
+RECIPE = RECIPES["fastsac"]["cpu"]
 SIZE, PRIVILEGED, JOINTS = 55, 3, 13
 Gemm = tuple[int, int, int, int]
 """Rows, inner, columns, how often."""
@@ -43,14 +43,14 @@ class Bench:
 
     turns: int = 12
     """Each of four updates, by turns with their products."""
-    critic_hidden: tuple[int, ...] = PRESET.agent["critic_hidden"]
-    """Widths of each critic; the preset's, unless given."""
+    critic_hidden: tuple[int, ...] = RECIPE.agent["critic_hidden"]
+    """Widths of each critic; the recipe's, unless given."""
     write: Path | None = None
     """Markdown file to write the table to."""
 
 
 def make_agent(symmetry: bool, bench: Bench) -> FastSAC:
-    options = {**PRESET.agent, "critic_hidden": bench.critic_hidden, "symmetry": symmetry}
+    options = {**RECIPE.agent, "critic_hidden": bench.critic_hidden, "symmetry": symmetry}
     signs = (np.ones(size, np.float32) for size in (SIZE, JOINTS))
     mirror = Mirror(np.arange(SIZE), next(signs), np.arange(JOINTS), next(signs))
     limits = RateLimits([0.25] * JOINTS, low=-2.0, high=2.0, dt=0.02, units="rad")
@@ -99,7 +99,7 @@ def products(config: FastSACConfig, rows: int, actor_too: bool) -> Callable[[], 
 
 def measure(symmetry: bool, bench: Bench) -> list[str]:
     """A row of the table."""
-    agent, size = make_agent(symmetry, bench), PRESET.run["batch_size"]
+    agent, size = make_agent(symmetry, bench), RECIPE.run["batch_size"]
     batch, rows, every = make_batch(size), size * (1 + symmetry), agent.config.policy_every
     alone = [products(agent.config, rows, actor_too) for actor_too in (False, True)]
     took: dict[tuple[str, bool], list[float]] = defaultdict(list)

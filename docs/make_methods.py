@@ -35,6 +35,7 @@ VARIANTS = {
     "action": ', `density="action"`',
     "action_scaled": ', `density="action_scaled"`',
     "action mean_bound=tanh": ", `--paper-mode`",
+    "action mean_bound=tanh recipe=paper": ", `--paper-mode`",
 }
 """What follows a layer's name in results.csv -> what a card says."""
 NONE = "–"

@@ -12,7 +12,7 @@ from torch import nn
 from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.agents.fastsac import FastSAC, FastSACConfig
 from slewrl.agents.normalize import Normalizer
-from slewrl.agents.presets import PRESETS
+from slewrl.agents.recipes import RECIPES
 from slewrl.envs.worlds import Layout, Mirror
 from slewrl.replay import Batch, Replay
 from slewrl.runs import RunSpec
@@ -35,6 +35,7 @@ def agent(layer="ddsrad", seed=0, layout=LAYOUT, limits=LIMITS, **options):
     fast = FastSAC(FastSACConfig(**{**SMALL, **options}), limits, make_layer(layer), N, seed, layout)
     for head in (fast.actor.mean[0], fast.actor.log_std):  # which start at 0, where nothing could go wrong
         nn.init.normal_(head.weight, 0.0, 0.3, torch.Generator().manual_seed(seed))
+    fast.averaged.load_state_dict(fast.actor.state_dict())
     return fast
 
 
@@ -241,7 +242,7 @@ def test_the_module_for_export_is_the_policy(mean_bound):
     fast, data = agent(mean_bound=mean_bound), batch()
     fast.update(data)
     latent = fast.latent_module()(data.observation[:, PRIVILEGED:])
-    mean, _ = fast.actor(fast.normalizer(data.observation[:, PRIVILEGED:]))
+    mean, _ = fast.averaged(fast.normalizer(data.observation[:, PRIVILEGED:]))
     assert torch.equal(latent, mean) and (mean_bound == "linear" or latent.abs().max() < 1)
     box = LIMITS.box(data.observation[:, -D:])
     assert torch.equal(fast.layer.execute(latent, box), fast.act(data.observation, explore=False).executed)
@@ -332,8 +333,8 @@ def test_the_target_entropy_and_the_first_policy():
     assert np.mean(entropies) == pytest.approx(2 * (0.5 * math.log(2 * math.pi * math.e) - 2.5), abs=0.3)
 
 
-def test_presets_are_valid_and_the_gpu_one_is_as_published():
-    runs = {name: (RunSpec(**preset.run), FastSACConfig(**preset.agent)) for name, preset in PRESETS["fastsac"].items()}
+def test_recipes_are_valid_and_the_gpu_one_is_as_published():
+    runs = {name: (RunSpec(**recipe.run), FastSACConfig(**recipe.agent)) for name, recipe in RECIPES["fastsac"].items()}
     spec, config = runs["gpu"]
     assert (spec.environments, spec.batch_size, spec.capacity, spec.learning_starts) == (4096, 8192, 4_194_304, 40_960)
     assert (config.actor_hidden, config.critic_hidden) == ((512, 256, 128), (768, 384, 192))

@@ -57,7 +57,7 @@ ORDER = [
     ["limits"],
     ["presets", "robots", "theory"],
     ["layers", "metrics", "augmented", "nets", "replay"],
-    ["audit", "agents", "envs", "integrations", "checkpoint", "runs"],
+    ["audit", "agents", "envs", "integrations", "checkpoint", "runs", "printed"],
     ["evaluate", "logs"],
     ["train", "progress"],
     ["play", "film", "viewer"],

@@ -7,11 +7,12 @@ import pytest
 from symbols import ROOT, exists, names_of_tests
 
 from slewrl import LAYERS, make_layer
+from slewrl.agents.recipes import RECIPES
 from slewrl.agents.sac import SACConfig
 from slewrl.agents.td3 import TD3Config
 from slewrl.campaign.paper import CAMPAIGNS, SEEDS
 from slewrl.campaign.spec import load_campaign
-from slewrl.runs import RunSpec
+from slewrl.runs import RunSpec, with_recipe
 
 PAGE = (ROOT / "docs" / "paper_map.md").read_text(encoding="utf-8")
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| in the paper")]
@@ -94,12 +95,13 @@ def test_commands_name_campaigns_and_figures_that_exist(tmp_path):
     assert len(load_campaign(str(tmp_path / "wide-tight.yaml")).by_key) == 4 * 2 * 2 * 5
 
 
-def test_defaults_are_the_papers_hyperparameters():
-    """Table hyperparams_full; its tanh on the mean is --paper-mode."""
-    for config in (SACConfig(), TD3Config()):
+def test_the_papers_recipe_has_its_hyperparameters():
+    """Table hyperparams_full; its tanh on the mean depends on the layer (printed.py)."""
+    for agent, kind in (("sac", SACConfig), ("td3", TD3Config)):
+        config = kind(**RECIPES[agent]["paper"].agent)
         assert config.hidden == (256, 256) and config.learning_rate == 3e-4 and config.max_grad_norm == 1.0
         assert config.discount == 0.99 and config.target_rate == 0.005
-    run = RunSpec("HalfCheetah-v5")
+    run = with_recipe(RunSpec("HalfCheetah-v5", recipe="paper"))
     assert (run.batch_size, run.capacity, run.learning_starts) == (256, 1_000_000, 10_000)
     assert (run.evaluate_every, run.evaluate_episodes) == (5_000, 5)
     assert SEEDS == (12345, 22345, 32345, 42345, 52345)

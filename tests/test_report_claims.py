@@ -7,6 +7,7 @@ from robot_cases import ROBOT_CASES
 from tiny_campaign import cell, write_campaign
 
 from slewrl.campaign.paper import LAMBDAS, METHODS, STEPS
+from slewrl.printed import limits as our_limits
 from slewrl.report import verdicts
 from slewrl.report.claims import CLAIMS, findings
 from slewrl.report.data import load
@@ -57,6 +58,8 @@ def pair(one, other, **fields):
 
 
 ANT_SAC = {"task": "Ant-v5"}
+HUMANOID = {"task": "Humanoid-v5", "limits": "tight_env_units"}
+"""The paper's tight limits."""
 LOST = {"limits": "wide"}
 TRUE_AND_FALSE = {
     "post-raw-violations": (cell([1.0, 2.0], layer="post"), cell([1.0, 2.0], layer="post")),
@@ -78,12 +81,12 @@ TRUE_AND_FALSE = {
         pair(("ddsrad", 1, 0.6), ("dtanh", 1, 0.5)),
     ),
     "humanoid-dtanh-below-boxpre": (
-        six([5204, 5191, 2742, 4558, 4868, 5620], task="Humanoid-v5"),  # the paper's
-        six([4000, 5191, 2742, 4558, 4868, 5620], task="Humanoid-v5"),
+        six([5204, 5191, 2742, 4558, 4868, 5620], **HUMANOID),  # the paper's
+        six([4000, 5191, 2742, 4558, 4868, 5620], **HUMANOID),
     ),
     "srad-strict-varies": (
-        [*cell([1, 9] * 4, layer="srad_ball", **ANT_SAC), *cell([1, 9] * 4, layer="srad_ball", task="Humanoid-v5")],
-        [*cell([8, 9] * 4, layer="srad_ball", **ANT_SAC), *cell([1, 9] * 4, layer="srad_ball", task="Humanoid-v5")],
+        [*cell([1, 9] * 4, layer="srad_ball", **ANT_SAC), *cell([1, 9] * 4, layer="srad_ball", **HUMANOID)],
+        [*cell([8, 9] * 4, layer="srad_ball", **ANT_SAC), *cell([1, 9] * 4, layer="srad_ball", **HUMANOID)],
     ),
     "srad-strict-collapses": (
         pair(("srad_ball", 84, 0.2), ("ddsrad", 100, 0.5)),
@@ -111,7 +114,10 @@ TRUE_AND_FALSE = {
         [
             run
             for task, kept in zip(("Ant-v5", "Humanoid-v5", "HalfCheetah-v5", "Hopper-v5"), shares, strict=True)
-            for run in (*cell([kept] * 2, task=task), *cell([100.0] * 2, task=task, **LOST))
+            for run in (
+                *cell([kept] * 2, task=task, limits=our_limits(task, "tight")),
+                *cell([100.0] * 2, task=task, **LOST),
+            )
         ]
         for shares in ((80, 90, 60, 95), (50, 90, 60, 95))
     ),
@@ -316,6 +322,19 @@ def test_a_collapse_is_decided_where_others_learn(tmp_path):
         assert judged(tmp_path / str(value), runs, ANT, "srad-strict-ankles").verdict == verdict
 
 
+@pytest.mark.parametrize(("limits", "verdict"), [("tight_env_units", "holds"), ("tight", "undecided")])
+def test_who_learns_in_a_collapsed_methods_stead_does_so_under_the_papers_limits(tmp_path, limits, verdict):
+    balls = [run for where in (ANT_SAC, HUMANOID) for run in cell([100, 900] * 4, layer="srad_ball", **where)]
+    ours = [*cell([3000.0] * 2, **ANT_SAC), *cell([3000.0] * 2, task="Humanoid-v5", limits=limits)]
+    assert judged(tmp_path, [*balls, *ours], ANT, "srad-strict-varies").verdict == verdict
+
+
+def test_our_own_tight_limits_of_humanoid_are_not_the_papers(tmp_path):
+    runs = large(six([2, 4, 3, 1, 1, 5], task="Humanoid-v5"))
+    found = {f.claim.name: f.verdict for f in findings(load(write_campaign(tmp_path / "c", runs)))}
+    assert {name for name in found if found[name] != "not measured here"} == {"zero-violations"}
+
+
 def test_refuting_one_of_many_takes_more(tmp_path):
     """Bonferroni: an interval just outside refutes a claim about one number, and not one about two."""
     numbers = [mean({1: 0.19, 2: 0.2, 3: 0.21})]
@@ -356,8 +375,8 @@ def test_the_papers_tables_against_its_text(tmp_path):
     runs = []
     for limits, agent, task, method in sorted(cells):
         value, use = (paper_values()[limits, agent, task, method, metric].mean for metric in ("return", "utilization"))
-        fields = {"limits": limits, "agent": agent.lower(), "task": task, "layer": names[method], "steps": STEPS[task]}
-        runs += cell([value] * 2, use=use, **fields)
+        fields = {"limits": our_limits(task, limits), "agent": agent.lower(), "task": task, "layer": names[method]}
+        runs += cell([value] * 2, use=use, steps=STEPS[task], **fields)
     found = findings(load(write_campaign(tmp_path / "c", runs)))
     tables_say = {f.claim.name: f.verdict for f in found if f.verdict != "not measured here"}
     by_joint = {

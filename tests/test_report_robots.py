@@ -29,7 +29,7 @@ from slewrl.report.tidy import tidy
 from slewrl.report.words import Words, width_of
 from slewrl.robots import ROBOTS
 from slewrl.robots.groups import groups_of, robot_of
-from slewrl.runs import RunSpec, with_preset
+from slewrl.runs import RunSpec, with_recipe
 
 
 def robots(path, runs):
@@ -197,18 +197,18 @@ def test_options_are_said_beside_the_paper(tmp_path):
     assert compare(found) == []  # not as it ships
 
 
-@pytest.mark.parametrize("field", ["task_options", "preset"])
+@pytest.mark.parametrize("field", ["task_options", "recipe"])
 def test_runs_that_differ_are_no_seeds_of_one_another(tmp_path, field):
-    value = {"task_options": {"push": 1.0}, "preset": "gpu"}[field]
+    value = {"task_options": {"push": 1.0}, "recipe": "gpu"}[field]
     runs = walked("G1-flat", "ddsrad", seeds=1)
     spec, *rest = runs[0]
     found = robots(tmp_path, [*runs, (replace(spec, seed=9, **{field: value}), *rest)])
-    assert [r.cell.method for r in found] == ["ddsrad", {"preset": "ddsrad preset=gpu"}.get(field, "ddsrad push=1.0")]
+    assert [r.cell.method for r in found] == ["ddsrad", {"recipe": "ddsrad recipe=gpu"}.get(field, "ddsrad push=1.0")]
 
 
-def test_what_a_preset_sets_goes_without_saying(tmp_path):
+def test_what_a_recipe_sets_goes_without_saying(tmp_path):
     spec, *rest = walked("G1-flat", "ddsrad", seeds=1)[0]
-    fast = with_preset(RunSpec(spec.task, "paper", agent="fastsac", steps=2_000, evaluate_every=1_000))
+    fast = with_recipe(RunSpec(spec.task, "paper", agent="fastsac", steps=2_000, evaluate_every=1_000))
     found = robots(tmp_path, [(replace(fast, evaluate_episodes=2), *rest), *cell([1.0])])
     assert fast.environments == 128 and [r.cell.method for r in found] == ["ddsrad", "ddsrad"]
     titles = [table.title for table in tables(found)]

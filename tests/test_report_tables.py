@@ -32,7 +32,9 @@ def results(tmp_path_factory):
         *cell([150.0, 150.0, 150.0], use=0.75, layer="post"),
         *cell([10.0, 11.0, 12.0], density="action", agent_options={"mean_bound": "tanh"}),
     ]
-    return load(write_campaign(tmp_path_factory.mktemp("c") / "tiny", runs, waiting=[replace(BASE, seed=99)]))
+    runs = [(replace(spec, recipe="paper"), *rest) for spec, *rest in runs]
+    waiting = [replace(BASE, recipe="paper", seed=99)]
+    return load(write_campaign(tmp_path_factory.mktemp("c") / "tiny", runs, waiting=waiting))
 
 
 def test_cells_by_hand(results):
@@ -229,7 +231,7 @@ def test_limits_of_the_same_name_are_not_the_same(tmp_path):
 
 
 def test_td3_in_paper_mode_is_compared(tmp_path):
-    options = {"agent_options": {"mean_bound": "tanh"}}
+    options = {"agent_options": {"mean_bound": "tanh"}, "recipe": "paper"}
     runs = [*cell([1.0, 2.0], agent="td3", **options), *cell([1.0, 2.0], **options)]
     found = {c.result.cell.agent for c in compare(load(write_campaign(tmp_path / "c", runs)))}
     assert found == {"td3"}  # SAC with a tanh mean alone is neither ours nor the paper's

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.nn.functional import layer_norm
 
 from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.agents.sac import SAC, SACConfig, _Heads
@@ -36,8 +37,17 @@ def member(net, j, x):
     """Member j of an ensemble, by plain matrix products."""
     for i, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
         x = x @ weight[j] + bias[j]
-        x = x.relu() if i < len(net.weights) - 1 else x
+        if i < len(net.weights) - 1:
+            x = (layer_norm(x, x.shape[-1:]) if net.activation == "norm_relu" else x).relu()
     return x
+
+
+def judged_by(sac, observation, action):
+    """Q of both critics, (2, B), of what they see of an action."""
+    if sac.config.critic_input == "increment":
+        action = (action - observation[:, -2:]) / torch.tensor([0.2, 0.5])
+    x = torch.cat([observation, action], -1)
+    return torch.stack([member(sac.critics, j, x)[:, 0] for j in range(2)])
 
 
 def drawn(sac, observation, noise):
@@ -60,30 +70,42 @@ def test_critic_target_by_hand():
     assert torch.equal(target[over], data.reward[over])
 
 
-@pytest.mark.parametrize("density", ["normalized", "action"])
-@pytest.mark.parametrize("layer", LAYERS)
-def test_one_update_is_autograds(layer, density):
+VARIANTS = {
+    "plain": {"critic_input": "action"},
+    "increment": {"critic_input": "increment"},
+    "layer norm": {"critic_input": "increment", "layer_norm": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("layer", "density", "variant"),
+    [(layer, density, "plain") for layer in LAYERS for density in ("normalized", "action")]
+    + [(layer, "normalized", variant) for layer in ("ddsrad", "post", "srad_qp") for variant in VARIANTS],
+)
+def test_one_update_is_autograds(layer, density, variant):
     """The same losses written plainly, differentiated by autograd, clipped and stepped by torch's Adam."""
-    sac, data = agent(layer, density=density), batch()
+    config = SACConfig(
+        hidden=(16, 16), learning_rate=3e-4, temperature_rate=3e-4, initial_temperature=1.0, max_grad_norm=1.0,
+        target_entropy_per_joint=-1.0, **{"layer_norm": False, **VARIANTS[variant]},
+    )  # fmt: skip
+    sac, data = agent(layer, config, density), batch()
     plain = {name: getattr(sac, name).flat.detach().clone().requires_grad_() for name in ("actor", "critics")}
     adam = {name: torch.optim.Adam([flat], lr=3e-4) for name, flat in plain.items()}
-    twin = agent(layer, density=density)  # for its noise, and as a holder of the plain parameters
+    twin = agent(layer, config, density)  # for its noise, and as a holder of the plain parameters
     noise = torch.randn(2 * B, 2, generator=twin.generator)
     alpha = sac.log_alpha.exp()
 
     action, log_prob = drawn(twin, data.observations, noise)
     y = twin.target(data, action.judged, log_prob, alpha)
     twin.critics.weights, twin.critics.biases = twin.critics.views(plain["critics"])
-    x = torch.cat([data.observation, data.action], -1)
-    loss = sum(((member(twin.critics, j, x)[:, 0] - y) ** 2).mean() for j in range(2))
+    loss = ((judged_by(twin, data.observation, data.action) - y) ** 2).mean(-1).sum()
     loss.backward()
     torch.nn.utils.clip_grad_norm_([plain["critics"]], 1.0)
     adam["critics"].step()
 
     twin.actor.weights, twin.actor.biases = twin.actor.views(plain["actor"])
     action, log_prob = drawn(twin, data.observation, noise[:B])
-    x = torch.cat([data.observation, action.judged], -1)
-    q = torch.minimum(member(twin.critics, 0, x), member(twin.critics, 1, x))[:, 0]
+    q = judged_by(twin, data.observation, action.judged).amin(0)
     actor_loss = (alpha * log_prob - q + twin.layer.penalty_weight * action.penalty).mean()
     plain["actor"].grad = None
     (plain["actor"].grad,) = torch.autograd.grad(actor_loss, plain["actor"])

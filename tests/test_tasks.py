@@ -13,7 +13,7 @@ from slewrl.cli import main
 from slewrl.envs.tasks import check_simulator, is_gymnasium, make_worlds, task_preset, threads
 from slewrl.layers import make_layer
 from slewrl.play import load_policy
-from slewrl.runs import RunFolder, RunSpec, with_preset
+from slewrl.runs import RunFolder, RunSpec, with_recipe
 from slewrl.train import on_any_machine, train
 
 
@@ -131,7 +131,7 @@ def test_a_robot_without_speeds_is_trained_under_a_file_of_limits(slewrl, tmp_pa
 
 def test_a_policy_from_a_gpu_acts_without_one(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    spec = on_any_machine(with_preset(RunSpec("G1-flat", agent="fastsac", preset="gpu")))
+    spec = on_any_machine(with_recipe(RunSpec("G1-flat", agent="fastsac", recipe="gpu")))
     assert spec.agent_options == {"device": "cpu", "compile": False, "amp": "off"}
     assert on_any_machine(RunSpec("Pendulum-v1")) == RunSpec("Pendulum-v1")
 

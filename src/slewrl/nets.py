@@ -307,7 +307,7 @@ def product(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None = None) -> Te
     return torch.mm(a, b, out=out) if bias is None else torch.addmm(bias, a, b, out=out)
 
 
-ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
+ONEDNN: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch._C._has_mkldnn else None
 """a (m, k) and b (n, k) to a b^T: torch's own name for oneDNN's product in float32; None where torch has none."""
 
 

@@ -24,11 +24,12 @@ from typing import Any
 
 from tyro.conf import Suppress
 
-from slewrl.agents import presets
+from slewrl.agents import recipes
 from slewrl.errors import shortened
 from slewrl.files import copy_own, open_own, read_json, write_atomically
 
-VERSION = 2
+VERSION, BEFORE_RECIPES = 3, 2
+"""Of run.json: what is written, and what is read as well."""
 ROBOT_COPIES = ("robot.urdf", "robot.xml")
 COPIES = ("limits.yaml", *ROBOT_COPIES, "robot.robot.yaml")
 """A run's own copies of a user's files; they decide its result, too."""
@@ -51,8 +52,9 @@ class RunSpec:
     """The action layer: ddsrad, interval_srad, boxpro, ... (docs/layers.md), or package.module:Class."""
     agent: str = "sac"
     """sac, td3, fastsac, ppo or ppo_lag."""
-    preset: str = ""
-    """Of fastsac: cpu (the default: 128 environments, small networks) or gpu (4096); sets what has its usual value."""
+    recipe: str = ""
+    """Hyperparameters that go together. sac, td3: ours (the default) or paper; fastsac: cpu (the default, 128
+    environments) or gpu (4096). Sets what has its usual value."""
     seed: int = 12345
     """Of everything random: the same seed gives the same run, to the byte."""
     steps: int = 1_000_000
@@ -91,33 +93,40 @@ class RunSpec:
     def key(self) -> str:
         """A readable name: task, limits, agent, layer, density, the options that were set, and the seed."""
         options = {**self.agent_options, **self.layer_options, **self.task_options}
-        usual = _DEFAULTS | presets.find(self.agent, self.preset).run
+        usual = _DEFAULTS | recipes.find(self.agent, self.recipe).run
         changed = {name: getattr(self, name) for name in ("batch_size", "environments")}
         options |= {name: value for name, value in changed.items() if value != usual[name]}
-        named = {"preset": self.preset, "reset_action": _brief(self.reset_action)}
+        recipe = self.recipe if self.recipe != recipes.default(self.agent) else ""
+        named = {"recipe": recipe, "reset_action": _brief(self.reset_action)}
         options |= {name: value for name, value in named.items() if value}
         chosen = [f"{name}={_word(value)}" for name, value in sorted(options.items())]
         parts = (self.task, Path(self.limits).stem, self.agent, self.layer, self.density, *chosen, f"s{self.seed}")
         return "-".join(str(part).replace(":", ".").replace("/", ".") for part in parts)
 
 
-def with_preset(spec: RunSpec) -> RunSpec:
-    """The spec with what its agent's preset sets of a run, where it has the usual value."""
-    fields = presets.find(spec.agent, spec.preset).run
+def with_recipe(spec: RunSpec) -> RunSpec:
+    """The spec with what its recipe sets of a run, where it has the usual value."""
+    fields = recipes.find(spec.agent, spec.recipe).run
     return dataclasses.replace(spec, **{n: v for n, v in fields.items() if getattr(spec, n) == _DEFAULTS[n]})
 
 
 def difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """Which fields of two specs differ, and how; empty if none does. Tuples count as the lists JSON makes of them."""
+    """Which fields of two specs differ, and how; empty if none does.
+
+    Tuples count as the lists JSON makes of them, and "" as the recipe it stands for.
+    """
     old, new = (json.loads(json.dumps(_DEFAULTS | spec)) for spec in (there, wanted))
+    for spec in (old, new):
+        spec["recipe"] = spec["recipe"] or recipes.default(spec["agent"])
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return ", ".join(f"{name} is {old.get(name)!r} there, {new.get(name)!r} here" for name in names)
 
 
-def read_spec(data: Any) -> RunSpec:
-    """A spec as a file has it."""
+def read_spec(data: Any, before_recipes: bool = False) -> RunSpec:
+    """A spec as a file has it; ``before_recipes``: a file of a version that knew none."""
     if not isinstance(data, dict):
         raise ValueError(f"spec is {shortened(data)}, expected names and values")
+    data = recipes.upgraded(data) if before_recipes else data
     if unknown := set(data) - set(_DEFAULTS):
         raise ValueError(f"unknown entries {sorted(unknown)}: use the slewrl it came from")
     return RunSpec(**data)
@@ -198,11 +207,13 @@ class RunFolder:
             many = "; it holds a campaign, with a run in each folder" if (self.path / "campaign.json").exists() else ""
             raise FileNotFoundError(f"{self.path} holds no run: there is no run.json{many}")
         data = read_json(path)
-        if data.get("version") != VERSION:
-            found = shortened(data.get("version"))
-            raise ValueError(f"{path} is of version {found}, expected {VERSION}: use the slewrl it came from")
+        found = data.get("version")
+        if found not in (VERSION, BEFORE_RECIPES):
+            raise ValueError(
+                f"{path} is of version {shortened(found)}, expected {VERSION}: use the slewrl it came from"
+            )
         try:
-            spec = read_spec(data.get("spec"))
+            spec = read_spec(data.get("spec"), found == BEFORE_RECIPES)
             check_numbers(spec)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from slewrl import checkpoint
-from slewrl.agents import AGENTS, presets
+from slewrl.agents import AGENTS, recipes
 from slewrl.augmented import previous_action
 from slewrl.checkpoint import CheckpointError
 from slewrl.envs.augment import Augment
@@ -76,6 +76,8 @@ class Trainer:
         """Whether the agent keeps the steps it learns from itself, and says when to."""
         self.replays: bool = getattr(self.agent, "replays", True)
         """Whether it learns from a replay."""
+        self.averages: bool = getattr(self.agent, "averages", False)
+        """Whether it evaluates and exports an average of its actor's weights."""
         self.replay = self._make_replay()
         self.rng = np.random.default_rng(spec.seed)
         self.warm_up = torch.Generator().manual_seed(spec.seed + 1)
@@ -186,14 +188,16 @@ class Trainer:
         """What eval.csv gets: seeded episodes without exploration."""
         counts = self.agent.layer.counts()
         of_training = {**counts}
-        result = self.examine(self.act, self.spec.evaluate_episodes, EVALUATION_SEED)
-        extra = {}
-        if hasattr(self.agent, "averaged"):
-            raw = self.examine(lambda o: self.agent.act(o, explore=False, averaged=False), self.spec.evaluate_episodes, EVALUATION_SEED)
-            extra = {"unaveraged_return_mean": float(raw.returns.mean())}
+        row = {"step": self.step, **self._examined(self.act).row()}
+        if self.averages:
+            last = self._examined(partial(self.agent.act, explore=False, averaged=False))
+            row["unaveraged_return_mean"] = float(last.returns.mean())
         counts.clear()  # train.csv has none of what was counted here
         counts.update(of_training)
-        return {"step": self.step, **result.row(), **extra}
+        return row
+
+    def _examined(self, act: Act) -> Evaluation:
+        return self.examine(act, self.spec.evaluate_episodes, EVALUATION_SEED)
 
     def _examine_here(self, act: Act, episodes: int, seed: int) -> Evaluation:
         """As ``examiner``, on the training worlds: a process can have no others. Their episodes are cut off."""
@@ -327,7 +331,7 @@ def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str,
         raise CheckpointError(f"it has no {missing[0]!r}: it is of another version")
     if type(state["step"]) is not int or state["step"] < 0:
         raise CheckpointError(f"its step is {shortened(state['step'])}, expected a whole number >= 0")
-    if differ := difference(state["spec"], dataclasses.asdict(spec)):
+    if differ := difference(recipes.upgraded(state["spec"]), dataclasses.asdict(spec)):
         raise CheckpointError(f"it is of another run ({differ} in run.json)")
     if "copies" in state and (changed := folder.changed(state["copies"])):
         raise CheckpointError(changed)
@@ -337,7 +341,7 @@ def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str,
 def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Any:
     """The agent of a run, new."""
     agent_class = AGENTS[spec.agent]
-    options = {**presets.find(spec.agent, spec.preset).agent, **spec.agent_options}
+    options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
     config = agent_class.Config(**{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
     layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
     layer.check(limits)
@@ -348,7 +352,7 @@ def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Any:
 
 def on_any_machine(spec: RunSpec) -> RunSpec:
     """The spec of a run that was trained on a GPU, to act without one."""
-    options = {**presets.find(spec.agent, spec.preset).agent, **spec.agent_options}
+    options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
     if "device" not in options or torch.cuda.is_available():
         return spec
     without = {"device": "cpu", "compile": False, "amp": "off"}

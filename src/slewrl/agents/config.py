@@ -14,8 +14,13 @@ COUNTS = ("updates", "policy_every", "n_steps", "rollout", "minibatch", "epochs"
 SWITCHES = ("symmetry", "sees_all", "normalize", "normalize_advantage", "compile", "layer_norm")
 WIDTHS = ("hidden", "actor_hidden", "critic_hidden", "q_hidden")
 RANGES = ("log_std_range", "value_range")
-WORDS = {"mean_bound": ("linear", "tanh"), "amp": ("off", "bf16"), "advantage": ("gae", "action"),
-         "critic_input": ("increment", "action"), "noise": ("white", "pink")}
+WORDS = {
+    "mean_bound": ("linear", "tanh"),
+    "amp": ("off", "bf16"),
+    "advantage": ("gae", "action"),
+    "critic_input": ("increment", "action"),
+    "noise": ("white", "pink"),
+}
 
 
 def check_config(config: Any) -> None:
@@ -27,7 +32,7 @@ def check_config(config: Any) -> None:
             raise ValueError(f"{name} is {value!r}, expected a number > 0")
         if name in SHARES and not (number and 0 <= value <= 1):
             raise ValueError(f"{name} is {value!r}, expected a number in [0, 1]")
-        if name in NOISES and not (number and 0 <= value < math.inf):
+        if name in NOISES and value is not None and not (number and 0 <= value < math.inf):
             raise ValueError(f"{name} is {value!r}, expected a finite number >= 0")
         if name in SWITCHES and not isinstance(value, bool):
             raise ValueError(f"{name} is {value!r}, expected true or false")

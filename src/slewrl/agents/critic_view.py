@@ -4,6 +4,7 @@ Next to a previous action of the same size, the increment of .02 to .2 that a po
 two large inputs, and its gradient is all that an actor gets.
 """
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +22,7 @@ class CriticView:
 
     def __init__(self, limits: RateLimits, kind: str) -> None:
         self.joints, self.kind = limits.dim, kind
-        self.per_unit = 1 / torch.maximum(*(torch.as_tensor(x, dtype=torch.float32) for x in (limits.up, limits.down)))
+        self.per_unit = torch.from_numpy(1 / np.maximum(limits.up, limits.down)).float()
 
     def write(self, out: Tensor, judged: Tensor, observation: Tensor) -> None:
         """Into ``out`` (B, d) what critics see of ``judged`` (B, d) at augmented observations (B, n)."""

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.c51 import project
 from slewrl.agents.config import check_config
 from slewrl.agents.normalize import Normalizer
@@ -29,7 +30,7 @@ from slewrl.layers.base import Action, ActionLayer, Decision
 from slewrl.limits import RateLimits
 from slewrl.replay import Batch
 
-MODULES = ("actor", "critics", "targets", "normalizer")
+MODULES = ("actor", "averaged", "critics", "targets", "normalizer")
 STEPS = ("actor_step", "critic_step", "alpha_step")
 
 
@@ -78,6 +79,8 @@ class FastSACConfig:
     """Updates per step of all environments."""
     policy_every: int = 4
     """Updates of the critics per update of the actor."""
+    average_rate: float = 0.001
+    """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
     symmetry: bool = True
     """Whether to learn from every transition's mirror image, too, where the task has one: twice the rows."""
     sees_all: bool = False
@@ -187,6 +190,7 @@ class FastSAC(Copied):
     """
 
     Config = FastSACConfig
+    averages = True
     reads_layout = True
 
     def __init__(
@@ -206,6 +210,7 @@ class FastSAC(Copied):
         self.actor = Actor(n - self.privileged, d, config, generator).to(self.device)
         self.critics = Critics(n + d, config, generator).to(self.device)
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
+        self.averaged = copy.deepcopy(self.actor).requires_grad_(False)
         self.normalizer = Normalizer(n, d).to(self.device)
         self.atoms = torch.linspace(*config.value_range, config.atoms, device=self.device)
         self.log_alpha = torch.full((1,), math.log(config.initial_temperature), device=self.device).requires_grad_()
@@ -217,7 +222,7 @@ class FastSAC(Copied):
         self.alpha_step = self._adam([self.log_alpha], 0.01)
         limits.rounded(torch.float32, self.atoms.device)  # once here, since a compiled function could not
         self._join()
-        self.updates = 0
+        self.updates, self.actor_steps = 0, 0
         self.utility = torch.zeros((), device=self.device)
         """Mean Q of the last batch the actor was updated on."""
 
@@ -233,10 +238,11 @@ class FastSAC(Copied):
     # ------------------------------------------------------------------ acting
 
     @torch.no_grad()
-    def act(self, observation: Tensor, explore: bool = True) -> Decision:
-        """An action for augmented observations (N, n), on their device: drawn, or that of the mean latent."""
+    def act(self, observation: Tensor, explore: bool = True, averaged: bool = True) -> Decision:
+        """An action for augmented observations (N, n), on their device: drawn, or the averaged actor's mean latent."""
         seen = observation.to(self.device)
-        mean, std = self.actor(self.normalizer(seen[:, self.privileged :]))
+        actor = self.averaged if averaged and not explore else self.actor
+        mean, std = actor(self.normalizer(seen[:, self.privileged :]))
         box = self.limits.box(previous_action(seen, self.joints), check=False)
         decision = self.layer.draw(mean, std, self._noise(mean), box) if explore else self.layer.decide(mean, box)
         return Decision(*(part.to(observation.device) for part in decision))
@@ -249,7 +255,7 @@ class FastSAC(Copied):
         normalizer = Normalizer(self.actor.trunk[0].in_features, self.joints)  # type: ignore[arg-type]
         normalizer.shift.copy_(self.normalizer.shift[self.privileged :])
         normalizer.scale.copy_(self.normalizer.scale[self.privileged :])
-        parts = copy.deepcopy([self.actor.trunk, self.actor.mean])
+        parts = copy.deepcopy([self.averaged.trunk, self.averaged.mean])
         return nn.Sequential(normalizer, *parts).cpu().eval().requires_grad_(False)
 
     # ------------------------------------------------------------------ learning
@@ -273,10 +279,18 @@ class FastSAC(Copied):
         if self.updates % self.config.policy_every == 1 % self.config.policy_every:
             actor_loss, self.utility = self._actor_loss(rows, self._noise(rows.action), alpha)
             _descend(self.actor_step, actor_loss)
+            self._average()
         entropy = -log_prob.mean()
         self._update_temperature(entropy, alpha)
         self.updates += 1
         return self._log(loss, entropy, alpha) if log else {}
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        """Move the averaged actor towards the actor."""
+        self.actor_steps += 1
+        rate = averaging_rate(self.config.average_rate, self.actor_steps)
+        torch._foreach_lerp_(list(self.averaged.parameters()), list(self.actor.parameters()), rate)
 
     @torch.no_grad()
     def critic_target(self, rows: "_Rows", noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
@@ -367,7 +381,8 @@ class FastSAC(Copied):
     def state_dict(self) -> dict[str, Any]:
         """Everything the next update depends on, as tensors and numbers."""
         parts = {name: getattr(self, name).state_dict() for name in MODULES + STEPS}
-        rest = {"log_alpha": self.log_alpha.detach(), "updates": self.updates, "utility": self.utility}
+        counts = {"updates": self.updates, "actor_steps": self.actor_steps}
+        rest = {"log_alpha": self.log_alpha.detach(), **counts, "utility": self.utility}
         return copy.deepcopy({**parts, **rest, "generator": self.generator.get_state()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -375,7 +390,8 @@ class FastSAC(Copied):
         for name in MODULES + STEPS:
             getattr(self, name).load_state_dict(state[name])
         self.log_alpha.data.copy_(state["log_alpha"])
-        self.updates, self.utility = state["updates"], state["utility"].to(self.device)
+        self.updates, self.actor_steps = state["updates"], state["actor_steps"]
+        self.utility = state["utility"].to(self.device)
         self.generator.set_state(state["generator"].cpu())
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.config import check_config
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.noise import PinkNoise
@@ -42,14 +43,16 @@ class SACConfig:
     """Gradients of actor and critics are clipped to this norm."""
     discount: float = 0.99
     """gamma."""
+    updates: int = 1
+    """Updates per environment step."""
     target_rate: float = 0.005
     """tau of the target critics."""
     initial_temperature: float = 1.0
     """alpha at the start; ours, and SAC's usual."""
     temperature_rate: float = 3e-4
     """Of Adam, for the temperature."""
-    target_entropy: float = -1.0
-    """Per joint, in the units of the layer's density."""
+    target_entropy_per_joint: float = -1.0
+    """What the temperature steers the policy's entropy to, in the units of the layer's density."""
     critic_input: str = "action"
     """What critics see of an action: "increment", (a - a_prev) / delta, or "action"."""
     layer_norm: bool = False
@@ -59,7 +62,7 @@ class SACConfig:
     noise: str = "white"
     """Noise of the behaviour from step to step: "white" (independent), or "pink" (1/f, with the same law at a step)."""
     average_rate: float = 0.001
-    """Rate of the moving average of the actor's weights, which is what is evaluated and exported."""
+    """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
     mean_bound: str = "linear"
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
     log_std_range: tuple[float, float] = (-20.0, 2.0)
@@ -82,6 +85,7 @@ class SAC(Copied):
     """
 
     Config = SACConfig
+    averages = True
 
     def __init__(
         self, config: SACConfig, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int
@@ -96,7 +100,7 @@ class SAC(Copied):
         self.targets = self.critics.target()
         self.averaged = self.actor.target()
         self.log_alpha = torch.tensor([math.log(config.initial_temperature)])
-        self.target_entropy = layer.target_entropy(limits) + (config.target_entropy + 1) * d
+        self.target_entropy = layer.target_entropy(limits) + (config.target_entropy_per_joint + 1) * d
         self.view = CriticView(limits, config.critic_input)
         self.normalizer = Normalizer(n, d)
         self.pink = PinkNoise(self.generator)
@@ -123,8 +127,8 @@ class SAC(Copied):
     # ------------------------------------------------------------------ learning
 
     def updates_per_step(self, environments: int) -> int:
-        """Updates after one step of every environment: one for each."""
-        return environments
+        """Updates after one step of every environment."""
+        return environments * self.config.updates
 
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
         """One gradient step of critics, actor and temperature, and of the targets; returns what to ``log``.
@@ -146,7 +150,7 @@ class SAC(Copied):
         entropy = -float(draw.log_prob.numpy()[: batch.size].mean())
         self._update_temperature(entropy)
         self.updates += 1
-        self.averaged.flat.lerp_(self.actor.flat, max(self.config.average_rate, 1 / self.updates))
+        self.averaged.flat.lerp_(self.actor.flat, averaging_rate(self.config.average_rate, self.updates))
         if log:
             losses |= {"q": utility.mean().item(), "entropy": entropy, "temperature": alpha}
         return losses

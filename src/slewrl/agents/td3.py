@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.config import check_config
+from slewrl.agents.critic_view import CriticView
 from slewrl.augmented import previous_action
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision
@@ -20,7 +22,7 @@ from slewrl.limits import RateLimits
 from slewrl.nets import Adam, Ensemble
 from slewrl.replay import Batch
 
-NETS = ("actor", "critics", "target_actor", "target_critics")
+NETS = ("actor", "averaged", "critics", "target_actor", "target_critics")
 STEPS = ("actor_step", "critic_step")
 
 
@@ -36,17 +38,25 @@ class TD3Config:
     """Gradients of actor and critics are clipped to this norm."""
     discount: float = 0.99
     """gamma."""
+    updates: int = 1
+    """Updates per environment step."""
     target_rate: float = 0.005
     """tau of the target networks."""
-    exploration_noise: float = 1.0
-    """Standard deviation of the noise on the latent while collecting; ours. Increments add up to a random walk, so a
-    small one hardly explores."""
+    exploration_noise: float | None = None
+    """Standard deviation of the noise on the latent while collecting; None is the layer's own: 1 where the latent is an
+    increment, .1 (TD3's) where it is a command over the whole range."""
     target_noise: float = 0.2
     """Standard deviation of the noise on the target actor's latent; TD3's."""
     target_noise_clip: float = 0.5
     """That noise is clipped to this; TD3's."""
     policy_delay: int = 2
     """Critic updates per update of the actor and the targets; TD3's."""
+    critic_input: str = "action"
+    """What critics see of an action: "increment", (a - a_prev) / delta, or "action"."""
+    layer_norm: bool = False
+    """Whether critics have layer norm before each ReLU."""
+    average_rate: float = 0.001
+    """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
     mean_bound: str = "linear"
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
 
@@ -61,6 +71,7 @@ class TD3(Copied):
     """See the module; the arguments are those of SAC."""
 
     Config = TD3Config
+    averages = True
 
     def __init__(
         self, config: TD3Config, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int
@@ -69,9 +80,14 @@ class TD3(Copied):
         self.generator = torch.Generator().manual_seed(seed)
         n, d = observation_size, self.joints
         self.actor = Ensemble(1, (n, *config.hidden, d), self.generator)
-        self.critics = Ensemble(2, (n + d, *config.hidden, 1), self.generator)
+        units = "norm_relu" if config.layer_norm else "relu"
+        self.critics = Ensemble(2, (n + d, *config.hidden, 1), self.generator, units)
         self._join()
         self.target_actor, self.target_critics = self.actor.target(), self.critics.target()
+        self.averaged = self.actor.target()
+        self.view = CriticView(limits, config.critic_input)
+        noise = config.exploration_noise
+        self.exploration_noise = layer.placement.exploration_noise if noise is None else noise
         rate, clip = config.learning_rate, config.max_grad_norm
         self.actor_step = Adam(self.actor.flat, self.actor.grad, rate, clip)
         self.critic_step = Adam(self.critics.flat, self.critics.grad, rate, clip)
@@ -85,18 +101,19 @@ class TD3(Copied):
     # ------------------------------------------------------------------ acting
 
     @torch.no_grad()
-    def act(self, observation: Tensor, explore: bool = True) -> Decision:
-        """An action for augmented observations (N, n), with noise on its latent or without."""
-        latent = self._bounded(self.actor.forward(observation)[0])
+    def act(self, observation: Tensor, explore: bool = True, averaged: bool = True) -> Decision:
+        """An action for augmented observations (N, n): with noise on its latent, or that of the averaged actor."""
+        actor = self.averaged if averaged and not explore else self.actor
+        latent = self._bounded(actor.forward(observation)[0])
         if explore:
-            latent = latent + self.config.exploration_noise * self._noise(latent)
+            latent = latent + self.exploration_noise * self._noise(latent)
         return self.layer.decide(latent, self._box(observation))
 
     # ------------------------------------------------------------------ learning
 
     def updates_per_step(self, environments: int) -> int:
-        """Updates after one step of every environment: one for each."""
-        return environments
+        """Updates after one step of every environment."""
+        return environments * self.config.updates
 
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
         """One step of the critics and, every ``policy_delay`` times, of the actor and the targets.
@@ -104,6 +121,7 @@ class TD3(Copied):
         Returns what to ``log``; writes over the batch's actions.
         """
         self.updates += 1
+        self.view.write(batch.action, batch.action, batch.observation)
         errors = self.critics.fit(batch.inputs, self.target(batch, self._noise(batch.action)))
         losses = {"critic_loss": errors.square().mean().item()} if log else {}
         self.critic_step.step()
@@ -111,6 +129,8 @@ class TD3(Copied):
             self.target_critics.flat.lerp_(self.critics.flat, self.config.target_rate)
             self.utility = self._update_actor(batch)
             self.target_actor.flat.lerp_(self.actor.flat, self.config.target_rate)
+            steps = self.updates // self.config.policy_delay
+            self.averaged.flat.lerp_(self.actor.flat, averaging_rate(self.config.average_rate, steps))
         if log and self.updates >= self.config.policy_delay:  # before that the actor has not been judged
             losses["q"] = self.utility.mean().item()
         return losses
@@ -121,7 +141,8 @@ class TD3(Copied):
         clip = self.config.target_noise_clip
         smoothing = (self.config.target_noise * noise).clamp_(-clip, clip)
         latent = self._bounded(self.target_actor.forward(batch.next_observation)[0]) + smoothing
-        batch.next_action.copy_(self.layer.decide(latent, self._box(batch.next_observation)).judged)
+        judged = self.layer.decide(latent, self._box(batch.next_observation)).judged
+        self.view.write(batch.next_action, judged, batch.next_observation)
         q = self.target_critics.forward(batch.next_inputs, keep=False).numpy()[..., 0]
         follows = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
         return torch.from_numpy(batch.reward.numpy() + follows * q.min(0))
@@ -131,8 +152,9 @@ class TD3(Copied):
         """Eq. (actor_loss) without entropy: E[-Q_1] + lambda E[penalty]; returns Q_1, (B,)."""
         latent = self._bounded(self.actor.forward(batch.observation)[0])
         judged, penalty, pull = self.layer.pullback(latent, self._box(batch.observation))
-        batch.action.copy_(judged)
-        utility, to_action = self.first_critic.least(batch.inputs, self.joints)
+        self.view.write(batch.action, judged, batch.observation)
+        utility, to_input = self.first_critic.least(batch.inputs, self.joints)
+        to_action = self.view.back(to_input)
         to_output = pull(to_action / -batch.size, torch.full_like(penalty, self.layer.penalty_weight / batch.size))
         if self.config.mean_bound == "tanh":
             to_output = to_output * (1 - latent.square())

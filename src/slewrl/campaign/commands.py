@@ -71,6 +71,8 @@ class Run:
 
     slewrl campaign run paper-tight --tasks HalfCheetah-v5 --agents sac --seed-count 3 --steps 60000
 
+    slewrl campaign run paper-tight --recipe ours
+
     slewrl campaign run mine.yaml --out runs/mine
     """
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from slewrl import printed
 from slewrl.errors import shortened
 from slewrl.registry import did_you_mean
 from slewrl.runs import RunSpec
@@ -87,9 +88,12 @@ class Selection:
     """Another budget for every run; what a report says of it is labelled so."""
     learning_starts: int | None = None
     """Another length of the warm-up for every run."""
+    recipe: Literal["ours", "paper"] | None = None
+    """The same cells with our recipe, or as the paper prints them; a campaign that this changes is named after it."""
 
     def of(self, campaign: Campaign) -> Campaign:
         """The part of ``campaign`` that was asked for."""
+        campaign = cooked(campaign, self.recipe) if self.recipe else campaign
         runs: Sequence[RunSpec] = campaign.runs
         for name, field in (("tasks", "task"), ("limits", "limits"), ("agents", "agent"), ("layers", "layer")):
             runs = _only(runs, field, getattr(self, name), campaign.name)
@@ -111,6 +115,20 @@ class Selection:
             return [spec for spec in runs if spec.seed in kept]
         cells = {replace(spec, seed=0).key: spec for spec in runs}
         return [replace(spec, seed=seed) for spec in cells.values() for seed in self.seeds]
+
+
+def cooked(campaign: Campaign, recipe: Literal["ours", "paper"]) -> Campaign:
+    """The cells of the paper's agents with another recipe; the same campaign if they have it."""
+    if not any(spec.agent in printed.AGENTS for spec in campaign.runs):
+        agents = ", ".join(dict.fromkeys(spec.agent for spec in campaign.runs))
+        raise ValueError(f"--recipe is for {', '.join(printed.AGENTS)}; campaign {campaign.name!r} has {agents}")
+    change = {"ours": printed.as_ours, "paper": printed.as_printed}[recipe]
+    runs = tuple(change(spec) if spec.agent in printed.AGENTS else spec for spec in campaign.runs)
+    if runs == campaign.runs:
+        return campaign
+    about = campaign.about.removesuffix(", as printed")
+    how = {"ours": "our recipe", "paper": "as printed"}[recipe]
+    return Campaign(f"{campaign.name}-{recipe}", f"{about}, {how}", runs)
 
 
 def _only(runs: Sequence[RunSpec], field: str, wanted: tuple[str, ...], name: str) -> Sequence[RunSpec]:

@@ -20,7 +20,8 @@ from slewrl.errors import shortened
 from slewrl.files import open_own, read_json, read_text, refuse_linked_folders, write_atomically
 from slewrl.runs import RunFolder, RunSpec, difference, read_spec
 
-VERSION = 1
+VERSION, BEFORE_RECIPES = 2, 1
+"""Of campaign.json: what is written, and what is read as well."""
 State = Literal["waiting", "running", "stopped", "failed", "done"]
 KEPT = ("run.json", "provenance.json", "limits.yaml", "train.csv", "eval.csv", "timing.csv", "DONE")
 """What of a run is worth committing, besides its final evaluation."""
@@ -56,6 +57,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._names: dict[str, str] | None = None
 
     @property
     def description(self) -> Path:
@@ -79,7 +81,7 @@ class Store:
         return [path for path in self.path.iterdir() if path.name != LOCK and path.suffix != ".tmp"]
 
     def _describe(self, campaign: Campaign) -> None:
-        runs = {key: dataclasses.asdict(spec) for key, spec in campaign.by_key.items()}
+        runs = {self.folder(key).path.name: dataclasses.asdict(spec) for key, spec in campaign.by_key.items()}
         data = {"version": VERSION, "name": campaign.name, "about": campaign.about, "runs": runs}
         write_atomically(self.description, json.dumps(data, indent=1) + "\n")
 
@@ -89,27 +91,37 @@ class Store:
         for key, spec in new.by_key.items():
             if differ := _difference(old.by_key.get(key, spec), spec):
                 raise FileExistsError(f"{self.path} holds another {key} ({differ}): {ELSEWHERE}")
+        if taken := (new.by_key.keys() - old.by_key.keys()) & {self.folder(key).path.name for key in old.by_key}:
+            raise FileExistsError(f"{self.path} holds another {min(taken)}, from before recipes: {ELSEWHERE}")
         return Campaign(new.name, new.about, tuple({**old.by_key, **new.by_key}.values()))
 
     def campaign(self) -> Campaign:
         """What this folder holds."""
+        return self._read()[0]
+
+    def _read(self) -> tuple[Campaign, dict[str, str]]:
+        """The campaign, and key -> folder of the runs whose key was another when they were made."""
         if not self.description.exists():
             run = "; it holds a run (slewrl evaluate shows one)" if (self.path / "run.json").exists() else ""
             raise FileNotFoundError(f"{self.path} holds no campaign: there is no campaign.json{run}")
         data = read_json(self.description)
         found = data.get("version")
-        if found != VERSION:
+        if found not in (VERSION, BEFORE_RECIPES):
             raise ValueError(
                 f"{self.description} has version {shortened(found)}, expected {VERSION}: use the slewrl it came from"
             )
         try:
-            return Campaign(data["name"], data["about"], tuple(read_spec(spec) for spec in data["runs"].values()))
+            runs = {_word(name): read_spec(spec, found == BEFORE_RECIPES) for name, spec in data["runs"].items()}
+            campaign = Campaign(data["name"], data["about"], tuple(runs.values()))
+            return campaign, {spec.key: name for name, spec in runs.items() if name != spec.key}
         except (KeyError, AttributeError, ValueError) as error:
             raise ValueError(f"{self.description} is no campaign of this slewrl's: {error}") from error
 
     def folder(self, key: str) -> RunFolder:
-        """Where a run lives."""
-        return RunFolder(self.path / key)
+        """Where a run lives: in a folder of its key's name, or of what that was when the run was made."""
+        if self._names is None and self.description.exists():
+            self._names = self._read()[1]
+        return RunFolder(self.path / (self._names or {}).get(key, key))
 
     def prepare(self, key: str, spec: RunSpec) -> RunFolder:
         """The folder of a run, made if there is none; refuses one that holds anything else."""
@@ -154,8 +166,15 @@ class Store:
         target.begin(self.campaign())
         for key in finished:
             if state_of(target.folder(key)) != "done":  # what was collected stays as it is
-                _copy_run(self.folder(key).path, to / key)
+                _copy_run(self.folder(key).path, target.folder(key).path)
         return len(finished)
+
+
+def _word(name: str) -> str:
+    """The name of a folder of the campaign's own."""
+    if name in ("", ".", "..") or Path(name).name != name:
+        raise ValueError(f"a run's folder is {shortened(name)}, expected a word")
+    return name
 
 
 def _final_return(run: Path) -> float | None:

@@ -10,7 +10,8 @@ import tyro
 
 from slewrl.console import Console, bold
 from slewrl.errors import UserFacingError, shortened
-from slewrl.runs import RunFolder, RunSpec, with_preset
+from slewrl.printed import as_printed
+from slewrl.runs import RunFolder, RunSpec, with_recipe
 from slewrl.trust import allow_modules_here, code_named, require_trust
 
 
@@ -29,7 +30,8 @@ class Train:
     set: tuple[str, ...] = ()
     """Any fields of the agent's config, the layer or the task: agent.NAME=VALUE layer.NAME=VALUE task.NAME=VALUE ..."""
     paper_mode: bool = False
-    """The paper's choices where ours differ: entropy in action units with target -d, and a tanh on the actor's mean."""
+    """The paper as printed: its recipe, entropy in action units, a tanh on the actor's mean (but none over a layer's
+    own), its weight of BoxPre+ and radius of SRad-QP, and Humanoid's tight limits in environment units."""
     out: Path | None = None
     """Folder of the run (default: runs/ and a name made of the above)."""
     resume: Path | None = None
@@ -93,15 +95,19 @@ class Train:
                 raise ValueError(f"--set is {text!r}, expected agent.NAME=VALUE, layer.NAME=VALUE or task.NAME=VALUE")
             options[owner][name] = _value(value)
         agent, layer, task = options.values()
-        spec = with_preset(replace(self.spec, agent_options=agent, layer_options=layer, task_options=task))
-        if not self.paper_mode:
-            return spec
-        if spec.agent in ("ppo", "ppo_lag"):
-            raise ValueError(f"--paper-mode is for the paper's own agents; the paper says nothing of {spec.agent}")
+        spec = with_recipe(replace(self.spec, agent_options=agent, layer_options=layer, task_options=task))
+        return self._printed(spec) if self.paper_mode else spec
+
+    def _printed(self, spec: RunSpec) -> RunSpec:
+        """Refuse what ``as_printed`` would take back in silence."""
         if spec.density not in (RunSpec().density, "action"):
             raise ValueError(f"--paper-mode means --density action, but --density is {spec.density!r}: choose one")
-        density = spec.density if spec.agent == "td3" else "action"  # TD3 has no entropy
-        return replace(spec, density=density, agent_options={**options["agent"], "mean_bound": "tanh"})
+        if spec.recipe == "ours":
+            raise ValueError("--paper-mode means --recipe paper, but --recipe is 'ours': choose one")
+        try:
+            return as_printed(spec)
+        except ValueError as error:
+            raise ValueError(f"--paper-mode: {error}") from None
 
 
 def _value(text: str) -> Any:

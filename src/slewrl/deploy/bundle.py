@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slewrl.agents.recipes import agent_options, upgraded
 from slewrl.boxmath import exact, round_down
 from slewrl.deploy.graph import read_graph
 from slewrl.errors import UserFacingError, shortened
@@ -100,7 +101,7 @@ KINDS: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 SPEC = {
     "task": "text", "agent": "text", "layer": "text", "density": "text", "seed": "a whole number or null",
-    "steps": "a whole number", "agent_options": "an object", "layer_options": "an object",
+    "steps": "a whole number", "agent_options": "an object", "layer_options": "an object", "recipe": "text",
 }  # fmt: skip
 """What a spec says, as far as we read it."""
 
@@ -112,6 +113,15 @@ class Trained(NamedTuple):
     """Of the checkpoint."""
     spec: dict[str, Any]
 
+    @property
+    def tanh_mean(self) -> bool:
+        """Whether the actor's mean goes through a tanh."""
+        try:
+            options = agent_options(*(self.spec[name] for name in ("agent", "recipe", "agent_options")))
+        except ValueError as error:
+            raise BundleError(f"the bundle's {error}: use the slewrl it was exported with") from None
+        return options.get("mean_bound") == "tanh"
+
 
 def trained(bundle: Bundle) -> Trained:
     """How a bundle's policy was trained.
@@ -120,7 +130,7 @@ def trained(bundle: Bundle) -> Trained:
         BundleError: it does not say, or not in the words of ``SPEC``; the message names the entry.
     """
     provenance = _entry(bundle.manifest, "", "provenance", "an object")
-    spec = _entry(provenance, "provenance.", "spec", "an object")
+    spec = upgraded(_entry(provenance, "provenance.", "spec", "an object"))
     for key, kind in SPEC.items():
         _entry(spec, "provenance.spec.", key, kind)
     return Trained(_entry(provenance, "provenance.", "step", "a whole number"), spec)

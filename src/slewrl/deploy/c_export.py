@@ -89,8 +89,8 @@ def limiter_header(
 
 def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl") -> str:
     """The policy of a bundle with its limiter; for the layers in ``LAYERS``."""
-    step, spec = trained(bundle)
-    layer, bounded = spec["layer"], spec["agent_options"].get("mean_bound") == "tanh"
+    how = trained(bundle)
+    layer = how.spec["layer"]
     if layer not in LAYERS:
         raise UserFacingError(
             f"there is no C for the layer {layer!r}, only for {', '.join(LAYERS)}; "
@@ -100,9 +100,9 @@ def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl
     limiter, net = RateLimiter(bundle.limits, longest=longest), read_network(bundle)
     lines = _joint_lines(limiter, bundle.limits.units)
     lines += ["observation: " + ", ".join(f"{name} ({size})" for name, size in bundle.observation)]
-    title = f"{bundle.manifest.get('name', 'a policy')}, step {step}, layer {layer}"
+    title = f"{bundle.manifest.get('name', 'a policy')}, step {how.step}, layer {layer}"
     parts = [_limits(limiter), _limiter(limiter, CONTROL_STATE), _constants(bundle), _weights(net)]
-    return _header(prefix, _banner(title, lines, CONTROL_USAGE), [*parts, _policy(net, layer, bounded, limiter)])
+    return _header(prefix, _banner(title, lines, CONTROL_USAGE), [*parts, _policy(net, layer, how.tanh_mean, limiter)])
 
 
 # ---------------------------------------------------------------------- the network

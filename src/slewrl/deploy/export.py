@@ -86,7 +86,7 @@ def deployed(policy: Policy) -> DeployedPolicy:
     if hasattr(agent, "latent_module"):
         net = agent.latent_module()
     else:
-        net = _Latent(agent.actor, limits.dim, agent.config.mean_bound)
+        net = _Latent(agent.averaged, limits.dim, agent.config.mean_bound)
     return DeployedPolicy(net, agent.layer, limits).eval().requires_grad_(False)
 
 
@@ -250,10 +250,11 @@ def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
 
 def rebuilt(found: bundle.Bundle, trust: bool = False) -> DeployedPolicy:
     """A bundle's policy in torch: the weights of its graph, limits and layer (see docs/trust.md) of its manifest."""
-    spec, limits = bundle.trained(found).spec, found.limits
+    trained, limits = bundle.trained(found), found.limits
+    spec = trained.spec
     require_trust(code_named(layer=spec["layer"]), "the bundle", trust)
     net = nn.Sequential(*map(_module, read_network(found)))
-    if spec["agent_options"].get("mean_bound") == "tanh":
+    if trained.tanh_mean:
         net.append(nn.Tanh())
     try:
         layer = make_layer(spec["layer"], spec["density"], **spec["layer_options"])

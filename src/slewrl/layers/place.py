@@ -25,6 +25,8 @@ class Placement(NamedTuple):
     command: Callable[[Tensor, FeasibleBox], Tensor]
     log_scale: Callable[[Tensor, FeasibleBox], Tensor]
     reference: Callable[[RateLimits], float]
+    exploration_noise: float = 1.0
+    """Standard deviation that suits a latent which is an increment: those add up to a random walk."""
 
 
 def _log(length: Tensor) -> Tensor:
@@ -149,6 +151,7 @@ def _min_rate(limits: RateLimits) -> float:
 hold = Placement(_hold, _hold_log_scale, _mean_rate)
 interval = Placement(_interval, _interval_log_scale, _mean_rate)
 hyperbolic = Placement(_hyperbolic, _hyperbolic_log_scale, _mean_rate)
-action_range = Placement(_action_range, _half_range_log_scale, _half_range_reference)
+# The latent is a command, and TD3's own noise suits it.
+action_range = Placement(_action_range, _half_range_log_scale, _half_range_reference, exploration_noise=0.1)
 min_delta_ball = Placement(_min_delta_ball, _min_delta_log_scale, _min_rate)
 half_range_ball = Placement(_half_range_ball, _half_range_log_scale, _half_range_reference)

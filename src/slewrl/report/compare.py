@@ -8,8 +8,9 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from slewrl.printed import is_printed
 from slewrl.report import walking
-from slewrl.report.data import PAPER, Array, Result, Results, Score, options, score
+from slewrl.report.data import Array, Result, Results, Score, changes, score
 from slewrl.report.methods import backbone, called, in_order
 from slewrl.report.published import NO_TARGETS, STEPS, published
 from slewrl.report.tables import count
@@ -74,9 +75,9 @@ def compare(results: Results) -> list[Comparison]:
 
 
 def as_in_paper(result: Result) -> bool:
-    """Whether the runs do as the paper does where our defaults differ; the entropy's units are nothing to TD3."""
+    """Whether the runs do as the paper prints it, and nothing besides."""
     spec = result.runs[0].spec
-    return tuple(options(spec)) == PAPER and (spec.density == "action" or spec.agent == "td3")
+    return is_printed(spec) and not changes(spec)
 
 
 def _compared(result: Result, metric: str, paper: Score) -> Comparison:

@@ -15,18 +15,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slewrl.agents import presets
+from slewrl.agents import recipes
 from slewrl.campaign.store import Store, last_row, state_of
 from slewrl.files import read_json, read_text
+from slewrl.printed import is_printed
+from slewrl.printed import options as printed_options
 from slewrl.runs import RunSpec
 from slewrl.stats import mean_std
 
 Array = NDArray[np.float64]
-RECIPE = ("preset", "environments", "learning_starts", "batch_size", "capacity", "evaluate_every", "evaluate_episodes")
+FIELDS = ("environments", "learning_starts", "batch_size", "capacity", "evaluate_every", "evaluate_episodes")
 """Fields of a run that are named only where they vary within a campaign."""
 PAPER = ("mean_bound=tanh",)
-"""Options that say that a run does as the paper does; always named."""
-DEFAULTS = {name: getattr(RunSpec(), name) for name in RECIPE}
+"""Options that say that a run does as the paper does; named, unless all runs of the campaign do."""
+PRINTED = "everything as the paper prints it"
+DEFAULTS = {name: getattr(RunSpec(), name) for name in FIELDS}
 
 
 class Columns(dict[str, Array]):
@@ -64,13 +67,22 @@ class Names:
     """
 
     def __init__(self, specs: Sequence[RunSpec]) -> None:
-        self._options = Counter(option for spec in specs for option in set(options(spec)))
+        self._printed = all(map(is_printed, specs))
+        self._options = Counter(option for spec in specs for option in set(self._said(spec)))
         everyones = [option for option, n in self._options.items() if n == len(specs)]
-        self.shared = sorted(option for option in everyones if option not in PAPER)
-        self._varied = [name for name in RECIPE if len({getattr(spec, name) for spec in specs}) > 1]
+        self._shared = [option for option in everyones if option not in PAPER]
+        self._varied = [name for name in FIELDS if len({getattr(spec, name) for spec in specs}) > 1]
+        self._recipes: dict[str, set[str]] = {}
+        for spec in specs:
+            self._recipes.setdefault(spec.agent, set()).add(_recipe(spec))
         self._files: dict[str, set[str]] = {}
         for spec in specs:
             self._files.setdefault(Path(spec.limits).stem, set()).add(spec.limits)
+
+    @property
+    def shared(self) -> list[str]:
+        """What all runs set."""
+        return [PRINTED] * self._printed + sorted(self._shared)
 
     def cell(self, spec: RunSpec) -> Cell:
         """Where a run belongs."""
@@ -83,18 +95,41 @@ class Names:
 
     def method(self, spec: RunSpec) -> str:
         """The layer, and what was changed in it; what all runs of the campaign share goes without saying."""
-        extras = [spec.density] if spec.density != "normalized" else []
-        extras += [option for option in options(spec) if option not in self.shared]
-        usual = {**DEFAULTS, **presets.find(spec.agent, spec.preset).run}
+        extras = [spec.density] if spec.density != "normalized" and not self._printed else []
+        extras += [option for option in self._said(spec) if option not in self._shared]
+        usual = {**DEFAULTS, **recipes.find(spec.agent, spec.recipe).run}
         changed = [name for name in self._varied if getattr(spec, name) != usual[name]]
         extras += [f"{name}={getattr(spec, name)}" for name in changed]
+        varied = len(self._recipes[spec.agent]) > 1 and _recipe(spec) != recipes.default(spec.agent)
+        if varied or _looks_printed(spec):
+            extras.append(f"recipe={_recipe(spec)}")
         return " ".join([spec.layer, *extras])
+
+    def _said(self, spec: RunSpec) -> list[str]:
+        return changes(spec) if self._printed else options(spec)
+
+
+def _recipe(spec: RunSpec) -> str:
+    return spec.recipe or recipes.default(spec.agent)
+
+
+def _looks_printed(spec: RunSpec) -> bool:
+    """Whether a run has the paper's entropy and mean, but not its recipe."""
+    return spec.density == "action" and set(PAPER) <= set(options(spec)) and not is_printed(spec)
 
 
 def options(spec: RunSpec) -> list[str]:
     """What a run sets of its layer, its agent and its task, a word each: ``hidden=32x32``."""
     every = (*spec.layer_options.items(), *spec.agent_options.items(), *spec.task_options.items())
     return [f"{name}={word(value)}" for name, value in sorted(every, key=itemgetter(0))]
+
+
+def changes(spec: RunSpec) -> list[str]:
+    """Those options that are neither our defaults nor, in a run as the paper prints it, the paper's."""
+    if not is_printed(spec):
+        return options(spec)
+    papers = [f"{name}={word(x)}" for part in printed_options(spec.agent, spec.layer) for name, x in part.items()]
+    return [option for option in options(spec) if option not in papers]
 
 
 def word(value: object) -> str:
@@ -255,8 +290,11 @@ class Result:
 
     @property
     def as_shipped(self) -> bool:
-        """Whether nothing was changed in the layer, the agent or the task, be it for all runs of the campaign."""
-        return self.cell.method == self.layer and not options(self.runs[0].spec)
+        """Whether nothing was changed in the layer, the agent or the task, be it for all runs of the campaign.
+
+        What the paper prints is no change in a campaign that does all as printed.
+        """
+        return self.cell.method == self.layer and not changes(self.runs[0].spec)
 
     @property
     def joints(self) -> tuple[str, ...]:
@@ -333,7 +371,7 @@ class Results:
         about: what it is for, in a line.
         results: one for each cell.
         planned: how many runs the campaign has, finished or not.
-        shared: options all of them set, which no method's name repeats.
+        shared: what all of them set, which no method's name repeats.
     """
 
     def __init__(

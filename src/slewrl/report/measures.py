@@ -6,10 +6,11 @@ from itertools import permutations, product
 
 import numpy as np
 
+from slewrl import printed
 from slewrl.campaign.paper import LAMBDAS, METHODS, ROBOT_UPDATES, TASKS
 from slewrl.report import estimates as e
 from slewrl.report import walking
-from slewrl.report.data import Array, Broken, Result, Results, Run, options
+from slewrl.report.data import Array, Broken, Result, Results, Run, changes
 from slewrl.report.estimates import Estimate
 from slewrl.report.learned import NOBODY, nobody_learned
 from slewrl.report.methods import LABELS, backbone, called, prices, promises
@@ -159,6 +160,17 @@ def lowest(metric: str) -> Callable[..., Estimate]:
 # ---------------------------------------------------------------------- which results
 
 
+def found_in(results: Results, task: str, limits: str, agent: str, method: str) -> Result | None:
+    """As ``Results.get``, under limits by the paper's name of them."""
+    return results.get(task, printed.limits(task, limits), agent, method)
+
+
+def _beside(results: Results, result: Result, method: str) -> list[Result]:
+    """Another method where a result is, limits and budget included; none if it was not run there."""
+    other = results.by_cell.get(result.cell._replace(method=method))
+    return [other] if other else []
+
+
 def cell(
     task: str,
     limits: str,
@@ -171,11 +183,10 @@ def cell(
     """One number of one cell; ``ground``: the method that may have learned in its stead."""
 
     def measure(results: Results) -> Measured | None:
-        found = results.get(task, limits, agent, method)
+        found = found_in(results, task, limits, agent, method)
         if found is None:
             return None
-        others = results.where(task=task, limits=limits, agent=agent, method=ground, steps=found.cell.steps)
-        return gathered({name: (number(found), [found])}, others)
+        return gathered({name: (number(found), [found])}, _beside(results, found, ground))
 
     return measure
 
@@ -213,7 +224,7 @@ def everywhere(
         for task, agent in product(tasks, agents):
             found = _at_one_budget(results, task, limits, agent, methods)
             if found:
-                others = results.where(task=task, limits=limits, agent=agent, method=ground, steps=found[0].cell.steps)
+                others = _beside(results, found[0], ground)
                 taken = gathered({f"{task} {backbone(agent)}": (number(*found), found)}, others)
                 numbers |= taken.numbers if taken else {}
                 used += found
@@ -224,7 +235,7 @@ def everywhere(
 
 def _at_one_budget(results: Results, task: str, limits: str, agent: str, methods: Sequence[str]) -> list[Result]:
     """The results of all the methods; none if one is missing, or was run at another budget."""
-    found = [r for method in methods if (r := results.get(task, limits, agent, method))]
+    found = [r for method in methods if (r := found_in(results, task, limits, agent, method))]
     return found if len(found) == len(methods) and len({r.cell.steps for r in found}) == 1 else []
 
 
@@ -253,7 +264,7 @@ def ascending(task: str, limits: str, agent: str, *methods: str) -> Measure:
 
 def _tight_and_wide(results: Results, task: str) -> list[Result]:
     """DD-SRad with SAC under both limits at one budget; none if one is missing."""
-    pair = [r for limits in ("tight", "wide") if (r := results.get(task, limits, "sac", "ddsrad"))]
+    pair = [r for limits in ("tight", "wide") if (r := found_in(results, task, limits, "sac", "ddsrad"))]
     return pair if len(pair) == 2 and pair[0].cell.steps == pair[1].cell.steps else []
 
 
@@ -304,7 +315,7 @@ def use_against_paper(results: Results) -> Measured | None:
     """Ours - the paper's utilisation of DD-SRad under tight limits; the paper's number is taken as it is."""
     taken = {}
     for task, agent in product(TASKS, ("sac", "td3")):
-        found = results.get(task, "tight", agent, "ddsrad")
+        found = found_in(results, task, "tight", agent, "ddsrad")
         if found and (paper := published(found, "utilization")):
             taken[f"{task} {backbone(agent)}"] = mean_use(found).scaled(1, -paper.mean), [found]
     return gathered(taken)
@@ -346,20 +357,19 @@ def _mean_gaps(groups: Sequence[Array]) -> tuple[float, float]:
 def swept(limits: str, number: Callable[[ByLambda], Numbers]) -> Measure:
     """Numbers of DD-SRad's sweep with SAC under some limits: on the paper's task or, without a verdict, on another.
 
-    A sweep counts that has all of the paper's lambdas at one budget; of several, that with the largest one. On the
-    paper's task nothing but lambda may have been changed.
+    A sweep counts that has all of the paper's lambdas at one budget; of several, that with the largest one. Other
+    lambdas are no part of it. On the paper's task nothing but lambda may have been changed.
     """
 
     def measure(results: Results) -> Measured | None:
         found = [
-            (which, by[limits])
+            (which, {value: by[limits][value] for value in LAMBDAS})
             for which, by in sweeps(results).items()
             if (which.agent, which.method) == ("sac", "ddsrad") and set(by.get(limits, ())) >= set(LAMBDAS)
         ]
         for which, by_lambda in sorted(found, key=lambda pair: (pair[0].task != LAMBDA_TASK, -pair[0].steps)):
-            instead = which.task != LAMBDA_TASK or any(len(options(r.runs[0].spec)) > 1 for r in by_lambda.values())
-            used = [by_lambda[value] for value in LAMBDAS]
-            if taken := gathered({name: (value, used) for name, value in number(by_lambda).items()}):
+            instead = which.task != LAMBDA_TASK or any(len(changes(r.runs[0].spec)) > 1 for r in by_lambda.values())
+            if taken := gathered({name: (value, [*by_lambda.values()]) for name, value in number(by_lambda).items()}):
                 return replace(taken, instead=instead)
         return None
 

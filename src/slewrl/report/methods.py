@@ -29,6 +29,7 @@ PAPER_MODE = "action mean_bound=tanh"
 """What the paper does where our defaults differ (docs/deviations.md)."""
 WORDS = {
     PAPER_MODE: "paper mode",
+    f"{PAPER_MODE} recipe=paper": "paper mode",
     "action_scaled": "scaled entropy",
     "action": "action entropy",
     "mean_bound=tanh": "tanh mean",

@@ -13,6 +13,7 @@ from slewrl.report.data import Result, Results
 from slewrl.report.figures import Ground, as_two_faced_svg, saved
 from slewrl.report.methods import backbone, called, in_order, label
 from slewrl.report.multiples import REFERENCE
+from slewrl.report.published import limits_in_tables, under_other_limits
 from slewrl.report.ranking import best, change, lead, seeds, unranked
 from slewrl.report.tables import amount, count, share
 from slewrl.robots.groups import robot_of
@@ -22,7 +23,7 @@ REMARKS = {
     "G1": " The paper’s plane, of the joints that walk and that hold the balance.",
 }
 """Robot -> what to say of the two joints shown."""
-PALETTE = (*curves.LIMITS.values(), *sensitivity.PALETTE)
+PALETTE = (*curves.LIMITS.values(), *sensitivity.SIX)
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ def plates(results: Results) -> list[Plate]:
         where = f"{task}, {backbone(agent)}, {limits} limits"
         name = f"{task}-{limits}-{agent}" + ("" if _only_budget(results, task, limits, agent) else f"-{steps}")
         found += _of_configuration(panel, where, name)
-    for limits, agent in sorted({(r.cell.limits, r.cell.agent) for r in results}):
-        swept = sensitivity.in_a_sweep(results)
-        panel = [r for r in results.where(limits=limits, agent=agent) if r.cell not in swept]
+    named, swept = limits_in_tables(results), sensitivity.in_a_sweep(results)
+    for limits, agent in sorted({(named[r.cell], r.cell.agent) for r in results}):
+        panel = [r for r in results.where(agent=agent) if named[r.cell] == limits and r.cell not in swept]
         found += _of_backbone(panel, limits, agent)
     return found
 
@@ -134,6 +135,7 @@ def _of_backbone(panel: list[Result], limits: str, agent: str) -> Iterator[Plate
     tasks = len({r.cell.task for r in panel})
     names = ", ".join(label(method, agent) for method in left_out)
     rest = f" Left out, for they were not run on every task: {names}." if names else ""
+    rest += "".join(f" {said}" for said in under_other_limits(panel, limits))
     where, over = f"{backbone(agent)}, {limits} limits", "one task" if tasks == 1 else f"{tasks} tasks"
     if drawn := intervals.drawable(panel):
         yield _means(drawn, f"{limits}-{agent}", where, over, rest)
@@ -173,8 +175,8 @@ def complete(panel: Sequence[Result]) -> tuple[list[Result], list[str]]:
 
 def _comparisons(results: Results) -> Iterator[Plate]:
     """Wide against tight, where DD-SRad was run under both at one budget."""
-    pairs = []
-    for tight in results.where(limits="tight", method=REFERENCE):
+    pairs, named = [], limits_in_tables(results)
+    for tight in (r for r in results.where(method=REFERENCE) if named[r.cell] == "tight"):
         same = {"task": tight.cell.task, "agent": tight.cell.agent, "steps": tight.cell.steps}
         pairs += [{"wide": wide, "tight": tight} for wide in results.where(limits="wide", method=REFERENCE, **same)]
     if not pairs:

@@ -1,13 +1,15 @@
 """What the paper's result tables say, as printed (Tables benchmark_main, benchmark_wide and sim_full of DD-SRad)."""
 
 import csv
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from slewrl.agents import presets
+from slewrl.agents import recipes
 from slewrl.campaign.paper import METHODS, ROBOT_UPDATES
 from slewrl.campaign.paper import STEPS as BENCHMARK_STEPS
-from slewrl.report.data import Result, Score
+from slewrl.printed import LIMITS as PRINTED_LIMITS
+from slewrl.report.data import Cell, Result, Results, Score
 from slewrl.report.methods import LABELS, backbone
 
 VALUES = Path(__file__).with_name("paper_values.csv")
@@ -15,7 +17,9 @@ Key = tuple[str, str, str, str, str]
 """Limits, backbone, task, method and metric, as the paper spells them."""
 LIMITS = {"paper": "official"}
 """Our name of limits -> the paper's, where they differ."""
-ENVIRONMENTS: int = presets.find("fastsac", "gpu").run["environments"]
+TASK_LIMITS = {(task, ours): theirs for (task, theirs), ours in PRINTED_LIMITS.items()}
+"""The same of single tasks: (task, our name) -> the paper's."""
+ENVIRONMENTS: int = recipes.find("fastsac", "gpu").run["environments"]
 STEPS = BENCHMARK_STEPS | {task: ENVIRONMENTS * updates for task, updates in ROBOT_UPDATES.items()}
 """Task -> environment steps of the paper's runs. It gives gradient steps for the robots: we read one for each step of
 all environments."""
@@ -37,7 +41,24 @@ def paper_values() -> dict[Key, Score]:
 
 def published(result: Result, metric: str) -> Score | None:
     """The paper's number for a cell, if it has one; ``metric`` as the paper calls it."""
-    if result.layer not in METHODS:
+    task, limits = result.cell.task, result.cell.limits
+    if result.layer not in METHODS or (task, limits) in PRINTED_LIMITS:  # ours of that name are others
         return None
-    where = (LIMITS.get(result.cell.limits, result.cell.limits), backbone(result.cell.agent), result.cell.task)
-    return paper_values().get((*where, LABELS[result.layer], metric))
+    theirs = TASK_LIMITS.get((task, limits), LIMITS.get(limits, limits))
+    return paper_values().get((theirs, backbone(result.cell.agent), task, LABELS[result.layer], metric))
+
+
+def limits_in_tables(results: Results) -> dict[Cell, str]:
+    """Under which limits a table has each cell: the paper's name of them, unless others have it in this campaign."""
+    there = {(result.cell.task, result.cell.limits) for result in results}
+    names = {}
+    for cell in (result.cell for result in results):
+        theirs = TASK_LIMITS.get((cell.task, cell.limits), cell.limits)
+        names[cell] = cell.limits if (cell.task, theirs) in there else theirs
+    return names
+
+
+def under_other_limits(found: Iterable[Result], limits: str) -> list[str]:
+    """What to say of a table's tasks whose limits have another name of ours."""
+    other = dict.fromkeys((r.cell.task, r.cell.limits) for r in found if r.cell.limits != limits)
+    return [f"{task}: the paper’s {limits} limits as printed, {ours} here." for task, ours in other]

@@ -15,7 +15,9 @@ from slewrl.report.radar import filled, foot, headed, is_round, key, prepared
 OPTION = "penalty_weight"
 PALETTE = ("#D62728", "#E6550D", "#FDAE6B", "#31A354", "#3182BD")
 """The paper's, from the smallest lambda to the largest."""
-LINES = (*STYLES, (0, (6, 1, 1, 1, 1, 1)))
+SIX = (*PALETTE[:2], "#756BB1", *PALETTE[2:])
+"""With the paper's own lambda, which it does not sweep, between its second and third."""
+LINES = (*STYLES, (0, (6, 1, 1, 1, 1, 1)), (0, (8, 3)))
 ByLambda = Mapping[float, Result]
 
 
@@ -98,4 +100,5 @@ def utilisation(sweep: Mapping[str, ByLambda], ground: Ground) -> Figure:
 def looks(by_lambda: ByLambda, ground: Ground) -> Sequence[tuple[str, object]]:
     """A colour and a line for each lambda."""
     n = len(by_lambda)
-    return [(legible(PALETTE[i % len(PALETTE)], ground), LINES[i % len(LINES)]) for i in range(n)]
+    colours = PALETTE if n <= len(PALETTE) else SIX
+    return [(legible(colours[i % len(colours)], ground), LINES[i % len(LINES)]) for i in range(n)]

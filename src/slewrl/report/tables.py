@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from slewrl.report import walking
 from slewrl.report.data import Result, Results, Score
 from slewrl.report.methods import NOTES, ROBOT_METHODS, Note, backbone, in_order, kind, label, notes, prices, promises
-from slewrl.report.published import ENVIRONMENTS, NO_TARGETS, STEPS, published
+from slewrl.report.published import (
+    ENVIRONMENTS,
+    NO_TARGETS,
+    STEPS,
+    limits_in_tables,
+    published,
+    under_other_limits,
+)
 
 Task = tuple[str, int]
 """A task and the budget it was trained with: some columns."""
@@ -105,7 +112,8 @@ class Table:
 
     def notes(self) -> list[str]:
         """The footnotes it needs."""
-        return notes(self.results) + (robot_notes(self) if self.walks and self.about else [])
+        others = under_other_limits(self.results, self.limits)
+        return notes(self.results) + others + (robot_notes(self) if self.walks and self.about else [])
 
 
 def contends(result: Result) -> bool:
@@ -123,8 +131,9 @@ def contenders(panel: Iterable[Result]) -> list[Result]:
 def tables(results: Results) -> list[Table]:
     """Every table there is anything for, tight limits before wide ones; of walking robots two, as in the paper."""
     found = []
-    for limits, agent in sorted({(r.cell.limits, r.cell.agent) for r in results}):
-        there = results.where(limits=limits, agent=agent)
+    named = limits_in_tables(results)
+    for limits, agent in sorted({(named[r.cell], r.cell.agent) for r in results}):
+        there = [r for r in results.where(agent=agent) if named[r.cell] == limits]
         if others := tuple(r for r in there if not walking.is_walking(r)):
             found.append(Table(limits, agent, others, BENCHMARK))
         if robots := tuple(r for r in there if walking.is_walking(r)):
