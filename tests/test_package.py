@@ -52,7 +52,7 @@ def test_public_names():
 
 # Lower may not import higher.
 ORDER = [
-    ["boxmath", "registry", "errors", "stats", "trust", "copying", "files", "checksums", "console"],
+    ["boxmath", "registry", "errors", "distributions", "stats", "trust", "copying", "files", "checksums", "console"],
     ["box", "reading", "plain_yaml", "datasheets", "rates", "importers"],
     ["limits"],
     ["presets", "robots", "theory"],

@@ -358,7 +358,7 @@ def table2(limits="tight", tasks=("Ant-v5", "Humanoid-v5")):
         for task in tasks
         for agent in ("sac", "td3")
         for i, layer in enumerate(METHODS)
-        for run in printed_runs([10.0 * (i + 1)] * 2, task=task, agent=agent, layer=layer, limits=limits)
+        for run in printed_runs([1000.0 * (i + 1)] * 2, task=task, agent=agent, layer=layer, limits=limits)
     ]
 
 
@@ -368,7 +368,7 @@ def test_a_report_of_the_paper_as_printed(tmp_path):
     assert found.shared == (PRINTED,)
     said = {f.claim.name: f for f in findings(found)}
     assert said["highest-return"].verdict == "holds"
-    assert "Humanoid-v5 SAC: ahead by 10" in said["highest-return"].said
+    assert "Humanoid-v5 SAC: ahead by 1 000 (" in said["highest-return"].said
     assert said["humanoid-dtanh-below-boxpre"].verdict == "does not hold"
     assert {c.result.cell.limits for c in compare(found) if c.result.cell.task == "Humanoid-v5"} == {"tight_env_units"}
     assert len(compare(found)) == 2 * 2 * 6 * 3
@@ -395,7 +395,7 @@ def test_humanoid_wide_and_tight_are_a_pair(tmp_path):
 
 @pytest.mark.parametrize("recipe", ["ours", "paper"])
 def test_a_sweep_as_printed_has_a_verdict_by_the_papers_lambdas(tmp_path, recipe):
-    values = dict.fromkeys(SWEPT, 50.0) | {1e-4: 1.0, 1e-2: 90.0, 5e-3: 99.0}
+    values = dict.fromkeys(SWEPT, 5000.0) | {1e-4: 100.0, 1e-2: 9000.0, 5e-3: 9900.0}
     runs = [
         ((as_printed(spec) if recipe == "paper" else spec), *rest)
         for weight, value in values.items()
@@ -403,7 +403,8 @@ def test_a_sweep_as_printed_has_a_verdict_by_the_papers_lambdas(tmp_path, recipe
     ]
     found = load(write_campaign(tmp_path / "c", runs, joints=("hip", "ankle")))
     said = {f.claim.name: f for f in findings(found)}
-    assert said["best-lambda-tight"].verdict == "holds" and said["best-lambda-tight"].said.startswith("best λ: 0.01")
+    assert said["best-lambda-tight"].verdict == "holds"
+    assert said["best-lambda-tight"].said.startswith("λ = 0.01 ahead of the others by: 4 000 (")
     (plate,) = [plate for plate in plates(found) if plate.name == "lambda-return-Ant-v5-sac"]
     assert plate.svg()
 

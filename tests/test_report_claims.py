@@ -8,10 +8,14 @@ from tiny_campaign import cell, write_campaign
 
 from slewrl.campaign.paper import LAMBDAS, METHODS, STEPS
 from slewrl.printed import limits as our_limits
+from slewrl.report import verdicts
 from slewrl.report.claims import CLAIMS, findings
 from slewrl.report.data import load
+from slewrl.report.estimates import UNDEFINED, Estimate, mean
+from slewrl.report.learned import learned, nobody_learned
 from slewrl.report.methods import LABELS
 from slewrl.report.published import paper_values
+from slewrl.report.verdicts import above, below, between
 
 ANT = tuple(f"{part}_{leg}" for leg in (4, 1, 2, 3) for part in ("hip", "ankle"))
 HIPS_ANKLES = [0.5, 0.6] * 4
@@ -21,6 +25,11 @@ def judged(path, runs, joints, name, raw=0.25):
     folder = write_campaign(path / "c", runs, joints=joints, raw=raw)
     (found,) = [f for f in findings(load(folder)) if f.claim.name == name]
     return found
+
+
+def large(runs):
+    """The same runs with 2 000 times the return: policies that have learned their task."""
+    return [(spec, 2000.0 * value, *rest) for spec, value, *rest in runs]
 
 
 def six(returns, **fields):
@@ -76,8 +85,8 @@ TRUE_AND_FALSE = {
         six([4000, 5191, 2742, 4558, 4868, 5620], **HUMANOID),
     ),
     "srad-strict-varies": (
-        [*cell([1, 9], layer="srad_ball", **ANT_SAC), *cell([1, 9], layer="srad_ball", **HUMANOID)],
-        [*cell([8, 9], layer="srad_ball", **ANT_SAC), *cell([1, 9], layer="srad_ball", **HUMANOID)],
+        [*cell([1, 9] * 4, layer="srad_ball", **ANT_SAC), *cell([1, 9] * 4, layer="srad_ball", **HUMANOID)],
+        [*cell([8, 9] * 4, layer="srad_ball", **ANT_SAC), *cell([1, 9] * 4, layer="srad_ball", **HUMANOID)],
     ),
     "srad-strict-collapses": (
         pair(("srad_ball", 84, 0.2), ("ddsrad", 100, 0.5)),
@@ -144,7 +153,7 @@ RAW = {"holds": 0.25, "does not hold": 0.0}
 def test_both_verdicts(tmp_path, name):
     for runs, verdict in zip(TRUE_AND_FALSE[name], RAW, strict=True):
         joints = ANT if any("Ant" in spec.task for spec, _, _ in runs) else CHEETAH
-        found = judged(tmp_path / verdict, runs, joints, name, RAW[verdict])
+        found = judged(tmp_path / verdict, large(runs), joints, name, RAW[verdict])
         assert found.verdict == verdict, found.said
         assert found.said and found.budget.startswith("at 2 000 of ")
 
@@ -173,7 +182,10 @@ def test_lambda_on_another_task_is_shown_without_a_verdict(tmp_path):
     runs = sweep({1e-4: -9, 1e-2: -4}, "tight", task="Reacher-v5", rest=-5)
     found = judged(tmp_path, runs, ("joint0", "joint1"), "best-lambda-tight")
     assert found.verdict == "not measured here"
-    assert found.said == "on Reacher-v5 instead: best λ: 0.01; worst λ: 0.0001"
+    assert found.said == (
+        "on Reacher-v5 instead: λ = 0.01 ahead of the others by: 1 (1 to 1; 2 seeds, paired); "
+        "λ = 0.0001 behind the others by: 4 (4 to 4; 2 seeds, paired)"
+    )
 
 
 def test_methods_at_different_budgets_are_not_compared(tmp_path):
@@ -198,31 +210,156 @@ def test_a_sweep_that_is_not_the_papers_gives_no_verdict(tmp_path, case):
 def test_another_layers_sweep_does_not_hide_ours(tmp_path):
     ours, theirs = sweep({1e-4: 1, 1e-2: 99}, "tight"), sweep({1e-4: 99, 1e-2: 1}, "tight")
     theirs = [(replace(spec, layer="interval_srad"), *rest) for spec, *rest in theirs]
-    assert judged(tmp_path, [*ours, *theirs], ANT, "best-lambda-tight").verdict == "holds"
+    assert judged(tmp_path, large([*ours, *theirs]), ANT, "best-lambda-tight").verdict == "holds"
 
 
 def test_a_return_below_zero_is_evidence(tmp_path):
     runs = pair(("srad_ball", 50, 0.5), ("ddsrad", 100, 0.5))
     runs += pair(("srad_ball", -50, 0.5), ("ddsrad", 100, 0.5), agent="td3")
-    found = judged(tmp_path / "below", runs, CHEETAH, "srad-strict-collapses")
-    assert found.verdict == "holds" and found.said == "HalfCheetah-v5 SAC: 0.5; HalfCheetah-v5 TD3: −0.5"
-    runs = pair(("ddsrad", -5, 0.5), ("none", 100, 0.5))
+    found = judged(tmp_path / "below", large(runs), CHEETAH, "srad-strict-collapses")
+    assert found.verdict == "holds" and found.said == (
+        "HalfCheetah-v5 SAC: 0.5 (0.5 to 0.5; 2 seeds, paired); "
+        "HalfCheetah-v5 TD3: −0.5 (−0.5 to −0.5; 2 seeds, paired)"
+    )
+    runs = large(pair(("ddsrad", -5, 0.5), ("none", 100, 0.5)))
     assert judged(tmp_path / "ours", runs, CHEETAH, "matches-unconstrained").verdict == "does not hold"
 
 
 def test_a_share_of_a_negative_return_is_none_and_said(tmp_path):
-    runs = pair(("dtanh", -90, 0.5), ("ddsrad", -100, 0.5))
+    runs = [*cell([4000.0, -5000.0], layer="dtanh"), *cell([1500.0, -3000.0])]
     found = judged(tmp_path, runs, CHEETAH, "dtanh-trails")
-    assert found.verdict == "not measured here" and "left out: HalfCheetah-v5 SAC (not defined" in found.said
+    assert found.verdict == "undecided" and found.judged.endswith("number of seeds: " + UNDEFINED)
+    assert found.said == f"HalfCheetah-v5 SAC: – ({UNDEFINED}; 2 seeds)"
 
 
 def test_one_seed_is_no_verdict(tmp_path):
     one = [run for run in pair(("dtanh", 90, 0.5), ("ddsrad", 100, 0.5)) if run[0].seed == 1]
-    found = judged(tmp_path / "one", one, CHEETAH, "dtanh-trails")
-    assert found.verdict == "not measured here" and found.said == "left out: HalfCheetah-v5 SAC (one seed)"
+    found = judged(tmp_path / "one", large(one), CHEETAH, "dtanh-trails")
+    assert found.verdict == "undecided" and found.said == "HalfCheetah-v5 SAC: 0.1 (one seed)"
+    assert found.judged == "undecided at this budget and number of seeds: one seed"
     more = pair(("dtanh", 90, 0.5), ("ddsrad", 100, 0.5), task="Hopper-v5")
-    found = judged(tmp_path / "two", [*one, *more], CHEETAH, "dtanh-trails")
-    assert found.verdict == "holds" and found.said == "Hopper-v5 SAC: 0.1; left out: HalfCheetah-v5 SAC (one seed)"
+    found = judged(tmp_path / "two", large([*one, *more]), CHEETAH, "dtanh-trails")
+    assert found.verdict == "undecided"  # it is about every task that was run
+    other = pair(("dtanh", 50, 0.5), ("ddsrad", 100, 0.5), task="Hopper-v5")
+    found = judged(tmp_path / "not", large([*one, *other]), CHEETAH, "dtanh-trails")
+    assert found.verdict == "does not hold"  # and one task is enough to refute it
+
+
+# ---------------------------------------------------------------------- intervals
+
+T2 = 4.302652729911275
+"""97.5 % of Student's t with two degrees of freedom."""
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict", "ends"),
+    [
+        # D-Tanh's use less DD-SRad's by seed: mean .03, deviation .01, so .03 -/+ 4.303 * .01 / sqrt(3) = .0248.
+        ([0.02, 0.03, 0.04], "holds", "0.03 (0.00516 to 0.0548; 3 seeds, paired)"),
+        ([-0.02, -0.03, -0.04], "does not hold", "−0.03 (−0.0548 to −0.00516; 3 seeds, paired)"),
+        ([0.01, 0.02, 0.03], "undecided", "0.02 (−0.00484 to 0.0448; 3 seeds, paired)"),
+    ],
+)
+def test_three_verdicts_by_hand(tmp_path, more, verdict, ends):
+    """What D-Tanh uses more, seed by seed, decides both ways alike."""
+    ours = cell([2000.0, 2100.0, 2200.0])
+    uses = [0.5, 0.7, 0.6]
+    runs = [(spec, value, use) for (spec, value, _), use in zip(ours, uses, strict=True)]
+    runs += [
+        (replace(spec, layer="dtanh"), value, use + one) for (spec, value, use), one in zip(runs, more, strict=True)
+    ]
+    found = judged(tmp_path, runs, CHEETAH, "dtanh-uses-more")
+    (number,) = found.measured.numbers.values()
+    half = T2 * 0.01 / 3**0.5
+    assert number.interval() == pytest.approx((number.value - half, number.value + half))
+    assert found.verdict == verdict and found.said == f"HalfCheetah-v5 SAC: higher by {ends}"
+    at_this = "undecided at this budget and number of seeds" if verdict == "undecided" else f"{verdict} at this budget"
+    assert found.judged == at_this
+
+
+def test_pairing_changes_a_verdict(tmp_path):
+    """Seeds move both methods alike: by seed the difference is 100, 110, 120; without pairs it drowns."""
+    ours, theirs = [2000.0, 3000.0, 4000.0], [1900.0, 2890.0, 3880.0]
+    rest = [
+        run for layer in METHODS if layer not in ("ddsrad", "boxpre") for run in cell([100.0, 101.0, 99.0], layer=layer)
+    ]
+    same = [*cell(ours), *cell(theirs, layer="boxpre"), *rest]
+    found = judged(tmp_path / "same", same, CHEETAH, "highest-return")
+    half = T2 * 10 / 3**0.5
+    assert found.verdict == "holds" and found.measured.numbers["HalfCheetah-v5 SAC"].value == pytest.approx(110)
+    assert found.measured.numbers["HalfCheetah-v5 SAC"].interval()[0] == pytest.approx(110 - half)
+    apart = [
+        (replace(spec, seed=spec.seed + 10), *more) if spec.layer == "boxpre" else (spec, *more) for spec, *more in same
+    ]
+    found = judged(tmp_path / "apart", apart, CHEETAH, "highest-return")
+    assert found.verdict == "undecided" and "3 seeds)" in found.said and "paired" not in found.said
+
+
+def test_nobody_learned(tmp_path):
+    """DD-SRad is ahead by far, of policies that lie on the ground."""
+    runs = six([400, 410, 420, 430, 440, 900])
+    found = judged(tmp_path / "nobody", runs, CHEETAH, "highest-return")
+    assert found.verdict == "undecided" and "nobody learned" in found.said
+    assert found.judged == "undecided at this budget and number of seeds: nobody learned"
+    learned = six([400, 410, 420, 430, 440, 1100])
+    assert judged(tmp_path / "one", learned, CHEETAH, "highest-return").verdict == "holds"
+    assert judged(tmp_path / "other", six([1100, 2, 3, 4, 5, 6]), CHEETAH, "highest-return").verdict == "does not hold"
+
+
+def test_a_task_without_a_threshold_says_nothing_of_learning(tmp_path):
+    found = load(write_campaign(tmp_path / "c", cell([-5.0, -6.0], task="Reacher-v5"), joints=("joint0", "joint1")))
+    assert [learned(run) for run in found.runs] == [None, None] and not nobody_learned(found)
+    assert learned(load(write_campaign(tmp_path / "d", cell([1000.0]))).runs[0]) is False
+
+
+def test_a_collapse_is_decided_where_others_learn(tmp_path):
+    """The ball's use of the ankles: of a policy that never learned, beside one that did, and alone."""
+    ball = cell([900.0, 950.0], use=[0.9, 0.081] * 4, layer="srad_ball", **ANT_SAC)
+    alone = judged(tmp_path / "alone", ball, ANT, "srad-strict-ankles")
+    assert alone.verdict == "undecided" and alone.judged.endswith(": nobody learned")
+    for value, verdict in ((3000.0, "holds"), (1000.0, "undecided")):
+        runs = [*ball, *cell([value] * 2, **ANT_SAC)]
+        assert judged(tmp_path / str(value), runs, ANT, "srad-strict-ankles").verdict == verdict
+
+
+@pytest.mark.parametrize(("limits", "verdict"), [("tight_env_units", "holds"), ("tight", "undecided")])
+def test_who_learns_in_a_collapsed_methods_stead_does_so_under_the_papers_limits(tmp_path, limits, verdict):
+    balls = [run for where in (ANT_SAC, HUMANOID) for run in cell([100, 900] * 4, layer="srad_ball", **where)]
+    ours = [*cell([3000.0] * 2, **ANT_SAC), *cell([3000.0] * 2, task="Humanoid-v5", limits=limits)]
+    assert judged(tmp_path, [*balls, *ours], ANT, "srad-strict-varies").verdict == verdict
+
+
+def test_our_own_tight_limits_of_humanoid_are_not_the_papers(tmp_path):
+    runs = large(six([2, 4, 3, 1, 1, 5], task="Humanoid-v5"))
+    found = {f.claim.name: f.verdict for f in findings(load(write_campaign(tmp_path / "c", runs)))}
+    assert {name for name in found if found[name] != "not measured here"} == {"zero-violations"}
+
+
+def test_refuting_one_of_many_takes_more(tmp_path):
+    """Bonferroni: an interval just outside refutes a claim about one number, and not one about two."""
+    numbers = [mean({1: 0.19, 2: 0.2, 3: 0.21})]
+    low, high = numbers[0].interval()
+    assert (low, high) == pytest.approx((0.2 - T2 * 0.01 / 3**0.5, 0.2 + T2 * 0.01 / 3**0.5))
+    allowed = between(0.05, low - 0.005)
+    assert verdicts.verdict(numbers, allowed) == "does not hold"
+    assert verdicts.verdict([*numbers, mean({1: 0.1, 2: 0.1})], allowed) == "undecided"
+    assert verdicts.verdict([], allowed) == "not measured here"
+
+
+@pytest.mark.parametrize(
+    ("rule", "ends", "said"),
+    [
+        (above(0.0), (0.0, 1.0), "undecided"),
+        (above(0.0), (-1.0, 0.0), "does not hold"),  # 0 is not above 0
+        (below(1.0), (0.5, 0.99), "holds"),
+        (between(0.0, 1.0), (0.0, 1.0), "holds"),
+        (between(0.0, 1.0), (1.0, 2.0), "undecided"),
+        (between(0.0, 1.0), (1.1, 2.0), "does not hold"),
+        (between(0.0, 1.0), (-1.0, 2.0), "undecided"),
+    ],
+)
+def test_what_a_rule_allows(rule, ends, said):
+    assert verdicts.verdict([Estimate(0.5, lambda level: ends)], rule) == said
 
 
 def test_the_budget_is_from_the_smallest_to_the_largest(tmp_path):

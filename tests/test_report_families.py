@@ -72,7 +72,7 @@ def test_rows_by_hand(tmp_path):
         "joint actions outside F_t, evaluation": f"0 of {3 * (40 + 20) * 6:,}",
         "off-policy": "yes",
         # One resample in 27 (3.7 %) has a mean of 100 and one of 300: more than the 2.5 % left out on each side.
-        "return at 2,000 steps": "200 (100 to 300, 3 seeds)",
+        "return at 2,000 steps": "200 (−48.4 to 448, 3 seeds)",
         "return at 9,000 steps": "5.00 (4.00 to 6.00, 2 seeds)",
     }
     assert priced["method"].text == "PPO-Lagrangian" and priced["off-policy"].text == "no"
@@ -103,7 +103,7 @@ def test_the_report_has_the_table_where_cells_were_measured(tmp_path):
     assert ["Families of methods" in page for page in pages] == [False, True]
     links = [page.partition("<nav")[2].partition("</nav>")[0] for page in pages]
     assert ['<a href="#families">Families of methods</a>' in nav for nav in links] == [False, True]
-    assert '<a href="#table1-2">200 (100 to 300, 3 seeds)</a>' in pages[1] and '<li id="table1-2">' in pages[1]
+    assert '<a href="#table1-2">200 (−48.4 to 448, 3 seeds)</a>' in pages[1] and '<li id="table1-2">' in pages[1]
 
 
 @pytest.mark.parametrize("text", ["{bad", "[1]", '[{"layer": "ddsrad"}]'])
@@ -136,7 +136,7 @@ def test_a_fresh_campaign_has_the_table_and_says_what_fills_it_in(tmp_path):
     fills = f"python -W ignore benchmarks/table1.py --out '{folder}'"
     text = (tmp_path / "out" / "tables" / "table1.md").read_text()
     row = next(line for line in text.splitlines() if line.startswith("| DD-SRad, SAC"))
-    assert [cell.strip() for cell in row.split("|")[2:10]] == ["–"] * 8 and "[200 (100 to 300, 2 seeds)]" in row
+    assert [cell.strip() for cell in row.split("|")[2:10]] == ["–"] * 8 and "[200 (−1071 to 1471, 2 seeds)]" in row
     assert f"not measured yet. What measures it, in a clone of slewrl: `{fills}`" in text
     page = (tmp_path / "out" / "index.html").read_text()
     assert 'id="families"' in page and escape(fills) in page and any(fills in line for line in said)

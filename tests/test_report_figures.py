@@ -1,5 +1,6 @@
 """Figures and the page of a campaign: they show what they should, and a browser agrees."""
 
+import math
 import re
 import time
 from dataclasses import replace
@@ -110,7 +111,7 @@ def test_every_figure_there_is_data_for(results):
         *(f"{kind}-HalfCheetah-v5-tight-sac" for kind in ("learning", "radar", "reachable", "density")),
         *(f"{kind}-HalfCheetah-v5-wide-sac" for kind in ("learning", "radar", "reachable", "density")),
         *(f"{kind}-HalfCheetah-v5-tight-td3" for kind in ("learning", "radar", "reachable", "density")),
-        "iqm-tight-sac",
+        "mean-tight-sac",
         "profile-tight-sac",
     ]
 
@@ -188,12 +189,12 @@ def test_a_method_that_missed_a_task_is_left_out(tmp_path):
         run
         for task in ("Ant-v5", "Hopper-v5")
         for layer in ("ddsrad", "post")
-        for run in cell([1.0], task=task, layer=layer)
+        for run in cell([1.0, 2.0], task=task, layer=layer)
     ]
-    found = load(write_campaign(tmp_path / "c", [*runs, *cell([9.0], task="Ant-v5", layer="dtanh")]))
+    found = load(write_campaign(tmp_path / "c", [*runs, *cell([9.0, 8.0], task="Ant-v5", layer="dtanh")]))
     kept, left_out = plates.complete(list(found))
     assert len(kept) == 4 and left_out == ["dtanh"]
-    (plate,) = [plate for plate in plates.plates(found) if plate.name == "iqm-tight-sac"]
+    (plate,) = [plate for plate in plates.plates(found) if plate.name == "mean-tight-sac"]
     assert "Left out, for they were not run on every task: D-Tanh." in plate.caption
 
 
@@ -208,10 +209,44 @@ def test_scores_are_put_on_one_scale(everyone):
     scores = intervals.normalised(everyone)
     assert scores["boxpre"][0].tolist() == [0, 1 / 12] and scores["ddsrad_smooth"][0].tolist() == [11 / 12, 1]
     assert scores["none"][0].max() > 1  # no contender, so it does not set the scale
-    assert intervals.interval([np.array([0.5, 0.5])]) == (0.5, 0.5, 0.5)
-    figure = intervals.interquartile_means(everyone, DARK)
-    assert [text for text in words(figure) if not text.replace(".", "").isdigit()][-1] == "No limit"
+    assert intervals.interval([np.array([0.5, 0.5])], True) == (0.5, 0.5, 0.5)
+    figure = intervals.means(everyone, DARK)
+    assert [text for text in words(figure) if not text.strip("−").replace(".", "").isdigit()][-1] == "No limit"
     assert len(panels(intervals.profiles(everyone, LIGHT))) == 13
+
+
+def test_means_of_few_runs_have_t_intervals():
+    # One task: .2 -/+ 4.303 * .1 / sqrt(3). Two tasks alike: the error is over sqrt(2), with four degrees of freedom.
+    runs = np.array([0.1, 0.2, 0.3])
+    half = 4.302652729911275 * 0.1 / math.sqrt(3)
+    assert intervals.interval([runs], False) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
+    half = 2.7764451051977987 * 0.1 / math.sqrt(6)
+    assert intervals.interval([runs, runs], False) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
+
+
+@pytest.mark.parametrize(
+    ("seeds", "tasks", "kind"),
+    [(5, ("Ant-v5", "Hopper-v5"), "iqm"), (10, ("Ant-v5",), "iqm"), (5, ("Ant-v5",), "mean"), (1, ("Ant-v5",), None)],
+)
+def test_interquartile_means_are_for_many_runs(tmp_path, seeds, tasks, kind):
+    every = [(task, layer) for task in tasks for layer in ("ddsrad", "post")]
+    runs = [run for task, layer in every for run in cell(np.arange(seeds) + 1.0, task=task, layer=layer)]
+    found = {p.name: p for p in plates.plates(load(write_campaign(tmp_path / "c", runs)))}
+    assert {name for name in found if name.startswith(("iqm", "mean"))} == ({f"{kind}-tight-sac"} if kind else set())
+    if kind:
+        caption = found[f"{kind}-tight-sac"].caption
+        assert ("bootstrap" in caption) == (kind == "iqm") and ("t-intervals" in caption) == (kind == "mean")
+        assert found[f"{kind}-tight-sac"].draw(LIGHT).artists
+
+
+def test_bands_are_t_intervals_and_stay_in_their_panel(tmp_path):
+    (result,) = load(write_campaign(tmp_path / "c", cell([100.0, 200.0, 300.0])))
+    band = curves.band_of(result)
+    np.testing.assert_allclose(band.half, 4.302652729911275 * np.array([50.0, 100.0]) / math.sqrt(3))
+    figure = curves.learning([result], LIGHT)
+    (area,) = (artist for artist in figure.artists if isinstance(artist, Polygon))
+    assert area.get_xy()[:, 1].max() <= curves.scales([band])[1][1] < 200 + band.half[1]
+    assert any(np.isnan(line.get_ydata()).sum() == 3 for line in panels(figure)["DD-SRad"].lines)  # three seeds
 
 
 def test_one_svg_has_two_faces(everyone):
@@ -276,10 +311,15 @@ def test_pdf_is_for_those_who_ask(everyone, tmp_path):
 
 def test_headlines(results):
     first, *_, last = headlines(results)
-    assert last == "HalfCheetah-v5, tight limits, SAC, 2 000 steps: λ = 0.001 is best of 2, 15.0 ± 7.07."
+    assert last == (
+        "HalfCheetah-v5, tight limits, SAC, 2 000 steps: λ = 0.001 has the highest mean return of 2, 15.0 ± 7.07; "
+        "whether it leads is undecided at this budget and number of seeds: nobody learned."
+    )
     assert first == (
         "HalfCheetah-v5, tight limits, SAC, 2 000 steps: of the 2 methods with at least two seeds that kept every "
-        "limit, Clip has the highest mean return, 267 ± 126; DD-SRad 200 ± 141."
+        "limit, Clip has the highest mean return, 267 ± 126; whether it leads is undecided at this budget and number "
+        "of seeds: nobody learned; DD-SRad 200 ± 141, behind by 66.7 (−453 to 587; 3 and 2 seeds): "
+        "undecided at this budget and number of seeds, nobody learned."
     )
 
 
@@ -315,7 +355,7 @@ def test_what_the_page_says(out):
         '<td class="number best" data-value="266.6666666666667">267 ± 126</td>',
         "another budget: no verdict",
         "100 training steps per second of CPU time",
-        '<td class="verdict holds">holds<br><small>at 2\u202f000 of 1\u202f500\u202f000 steps</small></td>',
+        '<td class="verdict holds">holds at this budget<br><small>at 2\u202f000 of 1\u202f500\u202f000 steps</small>',
         '<td class="verdict open">not measured here<br><small></small></td>',
     ):
         assert words in text, words
@@ -358,7 +398,7 @@ def test_in_a_browser(out, tmp_path, scheme, ground):
     found = probed(allowed, PROBE, tmp_path, scheme)
     assert len(found["widths"]) == 6 and min(found["widths"]) > 0
     assert found["up"] == sorted(found["up"]) and found["down"] == found["up"][::-1] and found["sorted"] == "ascending"
-    assert found["filtered"] == [pytest.approx(800 / 3)] and found["focus"] == 9 and found["labels"]
+    assert found["filtered"] == [pytest.approx(800 / 3)] and found["focus"] == 12 and found["labels"]
     assert found["right"] <= 390 and found["spilling"] == 0  # wide tables scroll in their own boxes
     rgb = tuple(int(ground.card[i : i + 2], 16) for i in (1, 3, 5))
     assert found["ground"] == f"rgb{rgb}"

@@ -18,25 +18,49 @@ def loaded(path, runs, **how):
 @pytest.fixture
 def mixed(tmp_path):
     """Two methods that are ranked, one with the highest return of one seed, and one without a limit."""
-    runs = [*cell([100.0, 300.0]), *cell([150.0, 350.0], layer="boxpro"), *cell([500.0], layer="dtanh")]
-    return loaded(tmp_path, [*runs, *cell([900.0, 900.0], layer="none")])
+    runs = [*cell([1100.0, 1300.0]), *cell([1150.0, 1350.0], layer="boxpro"), *cell([1500.0], layer="dtanh")]
+    return loaded(tmp_path, [*runs, *cell([1900.0, 1900.0], layer="none")])
 
 
 def test_headlines_count_who_competes_and_name_who_does_not(mixed):
     assert headlines(mixed) == [
         "HalfCheetah-v5, tight limits, SAC, 2 000 steps: of the 2 methods with at least two seeds that kept every "
-        "limit, Clip has the highest mean return, 250 ± 141; DD-SRad 200 ± 141; "
+        "limit, Clip has the highest mean return, 1250 ± 141; it leads, over DD-SRad, the next, by 50 (50 to 50; "
+        "2 seeds, paired); DD-SRad 1200 ± 141, behind by 50 (50 to 50; 2 seeds, paired): told apart; "
         "not ranked: D-Tanh (one seed), No limit."
     ]
 
 
+def test_the_highest_mean_is_no_lead_without_its_interval(tmp_path):
+    # By seed ahead by 0, 100 and 200: 100 -/+ 4.303 * 100 / sqrt(3).
+    runs = [*cell([1500.0, 1400.0, 1800.0]), *cell([1500.0, 1500.0, 2000.0], layer="boxpro")]
+    said = lead(list(loaded(tmp_path, runs)))
+    assert "Clip has the highest mean return, 1667 ± 289; whether it leads is undecided at this budget" in said
+    assert said.endswith("and number of seeds: over DD-SRad, the next, by 100 (−148 to 348; 3 seeds, paired)")
+
+
+def test_any_of_many_could_have_come_first(tmp_path):
+    # Ahead by 60 -/+ 4.303 * 20 / sqrt(3) = 49.7; with three others at 98.3 %, 60 -/+ 7.649 * 20 / sqrt(3) = 88.3.
+    ours, theirs = [1540.0, 1460.0, 1480.0], [1500.0, 1400.0, 1400.0]
+    two = [*cell(ours), *cell(theirs, layer="boxpro")]
+    assert "; it leads, over Clip" in lead(list(loaded(tmp_path / "two", two)))
+    many = [*two, *cell([100.0, 110.0, 120.0], layer="dtanh"), *cell([100.0, 110.0, 120.0], layer="post")]
+    assert "whether it leads is undecided" in lead(list(loaded(tmp_path / "many", many)))
+
+
+def test_nobody_leads_where_nobody_learned(tmp_path):
+    panel = list(loaded(tmp_path, [*cell([900.0, 901.0]), *cell([100.0, 101.0], layer="boxpro")]))
+    assert lead(panel).endswith("whether it leads is undecided at this budget and number of seeds: nobody learned")
+
+
 def test_captions_and_tables_say_so_too(mixed, tmp_path):
     captions = {plate.name.partition("-")[0]: plate.caption for plate in plates(mixed)}
-    assert "mean and one standard deviation over 1 to 2 seeds, 2 000 steps" in captions["learning"]
+    assert "mean and its 95 % t-interval over 1 to 2 seeds, 2 000 steps" in captions["learning"]
     assert "not ranked: D-Tanh (one seed), No limit. Bands" in captions["learning"]
+    assert "Mean over one task and all seeds, with 95 % t-intervals" in captions["mean"] and "iqm" not in captions
     assert "Most over all joints" in captions["radar"] and "Most often within" in captions["density"]
     (table,) = tables(mixed)
-    assert "in bold; one seed is not ranked." in markdown(table) and "**250 ± 141**" in markdown(table)
+    assert "no verdict; one seed is not ranked." in markdown(table) and "**1250 ± 141**" in markdown(table)
     assert "One seed is not ranked among several." in render(mixed, [], tmp_path)
 
 
@@ -114,7 +138,7 @@ def test_the_badge_covers_promises_and_tells_the_price_beside(priced, tmp_path):
     )
     assert "140 of 24,000 in training, 24 of 720 in evaluation" in page
     zero = next(f for f in findings(priced) if f.claim.name == "zero-violations")
-    assert zero.verdict == "holds" and "left out: PPO-Lagrangian (a price on violations" in zero.said
+    assert zero.verdict == "holds" and "left out: PPO-Lagrangian: a price on violations" in zero.said
     assert "164 of 24,720 broke one" in zero.said and "promises the limit" in zero.claim.rule
 
 

@@ -24,7 +24,8 @@ from slewrl.report.compare import compare
 from slewrl.report.data import load
 from slewrl.report.figures import LIGHT, WIDTH
 from slewrl.report.published import STEPS
-from slewrl.report.tables import latex, markdown, tables, tidy
+from slewrl.report.tables import latex, markdown, tables
+from slewrl.report.tidy import tidy
 from slewrl.report.words import Words, width_of
 from slewrl.robots import ROBOTS
 from slewrl.robots.groups import groups_of, robot_of
@@ -111,7 +112,7 @@ def test_markdown(three):
     assert task == (
         "### FastSAC, paper limits: (a) task-level performance\n\n"
         "Mean ± standard deviation over 2 seeds; G1-flat at 2 000 steps; "
-        "best value of a method that kept every limit in bold; one seed is not ranked.\n\n"
+        "best mean value of a method that kept every limit in bold, which is no verdict; one seed is not ranked.\n\n"
         "| Method | G1-flat Return | G1-flat VTE | G1-flat Fall | G1-flat Steps |\n"
         "| --- | ---: | ---: | ---: | ---: |\n"
         "| SRad-Strict | 1000 ± 0.00 | 0.500 ± 0.000 | 50.0 ± 0.0 | **950 ± 0** |\n"
@@ -169,7 +170,7 @@ def test_both_robots_as_in_the_paper(tmp_path):
 
 def test_csv_has_every_measure(three):
     rows = {(row["method"], row["metric"]): row for row in tidy(three)}
-    assert {metric for _, metric in rows} == {"return", "return_cv", "utilisation", *walking.METRICS}
+    assert {metric for _, metric in rows} == {"return", "return_cv", "utilisation", "p_improvement", *walking.METRICS}
     assert rows["ddsrad", "gap"]["mean"] == pytest.approx(0.3) and rows["srad_ball", "fall_pct"]["mean"] == 50
 
 
@@ -237,8 +238,8 @@ def test_the_papers_robots_against_its_text(tmp_path):
 
 def test_a_claim_says_its_numbers(tmp_path):
     found = {f.claim.name: f for f in findings(robots(tmp_path, as_printed("G1-flat")))}
-    assert found["boxpre-tracks-worse"].said == "G1-flat FastSAC: 0.623"
-    assert found["robots-hips"].said == "Util-P: 0.4; Util-D: 0.02"
+    assert found["boxpre-tracks-worse"].said == "G1-flat FastSAC: 0.623 (0.623 to 0.623; 2 seeds, paired)"
+    assert found["robots-hips"].said == "Util-P above Util-D by: 0.38 (0.38 to 0.38; 2 seeds)"
     assert found["robots-balanced"].said == ""  # H1 was not run
     assert found["robots-hips"].budget == "at 2 000 of 409 600 000 steps"
 
@@ -265,7 +266,8 @@ def test_the_page(three, tmp_path):
     assert headlines(three) == [
         "G1-flat, paper limits, FastSAC, 2 000 steps: of the 2 methods with at least two seeds that kept every limit, "
         "DD-SRad has the highest mean return, 5000 ± 0.00 (walks: falls in 0.5 % of 2 episodes a seed, VTE 0.125 m/s, "
-        "900 steps an episode); not ranked: Clip (one seed)."
+        "900 steps an episode); it leads, over SRad-Strict, the next, by 4 000 (4 000 to 4 000; 2 seeds, paired); "
+        "not ranked: Clip (one seed)."
     ]
     heads = [attributes for tag, attributes in Tags(page).seen if tag == "table"]
     assert len(heads) == 6

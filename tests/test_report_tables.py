@@ -18,7 +18,9 @@ from slewrl.report.compare import compare
 from slewrl.report.data import load
 from slewrl.report.methods import label
 from slewrl.report.published import VALUES, paper_values
-from slewrl.report.tables import amount, as_csv, contenders, latex, markdown, tables, tidy
+from slewrl.report.seedwise import seed_tables
+from slewrl.report.tables import amount, as_csv, contenders, latex, markdown, tables
+from slewrl.report.tidy import tidy
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +71,7 @@ def test_markdown(results):
     assert markdown(table) == (
         "### SAC, tight limits\n\n"
         "Mean ± standard deviation over 3 seeds; HalfCheetah-v5 at 2 000 steps; "
-        "best return of a method that kept every limit in bold.\n\n"
+        "best mean return of a method that kept every limit in bold, which is no verdict.\n\n"
         "| Method | HalfCheetah-v5 Return | HalfCheetah-v5 CV | HalfCheetah-v5 Util |\n"
         "| --- | ---: | ---: | ---: |\n"
         "| Post(QP)† | 150 ± 0.00 | 0.0 | 0.750 ± 0.000 |\n"
@@ -81,6 +83,39 @@ def test_markdown(results):
         "the paper says that dwelling on the boundary inflates utilisation.\n"
         "\n‡ No rate limit at all: what the task allows without one, no contender and never in bold.\n"
     )
+
+
+def test_seed_by_seed(results):
+    (table,) = seed_tables(results)
+    text = markdown(table)
+    for line in (
+        "### SAC, tight limits: return, seed by seed",
+        "| Method | HalfCheetah-v5 by seed | HalfCheetah-v5 mean (95 %) | HalfCheetah-v5 P(> DD-SRad) |",
+        # 200 -/+ 4.303 * 100 / sqrt(3)
+        "| DD-SRad | 100, 200, 300 | 200 (−48.4 to 448) | – |",
+        # 100 against 100, 200, 300 is half a win of three; 300 is two wins and a half: 3 of 6 in all
+        "| Clip | 100, 300 | 200 (−1071 to 1471) | 0.50 (0.01 to 0.99) |",
+        # all nine pairs won: three of three trials, so .025^(1/3) = .29 at least
+        "| No limit‡ | 900, 900, 900 | 900 (900 to 900) | 1.00 (0.29 to 1.00) |",
+    ):
+        assert line in text.splitlines(), text
+    assert "of the mean by Student’s t over the seeds; of P, the chance" in text and "Clopper and Pearson" in text
+    assert "**" not in text
+    drawn = latex(table)
+    assert drawn.startswith(r"\begin{table*}") and drawn.isascii() and r"\multicolumn{3}{c}{HalfCheetah-v5}" in drawn
+
+
+def test_six_seeds_are_not_listed(tmp_path):
+    runs = [*cell([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), *cell([7.0], layer="boxpro")]
+    text = markdown(seed_tables(load(write_campaign(tmp_path / "c", runs)))[0])
+    assert "| DD-SRad | 6 seeds | 3.50 (1.54 to 5.46) | – |" in text  # 2.5706 * 1.8708 / sqrt(6)
+    assert "| Clip | 7.00 | 7.00 | 1.00 (0.03 to 1.00) |" in text  # one seed has no interval, and one trial
+
+
+def test_the_page_shows_every_seed(results, tmp_path):
+    page = render(results, [], tmp_path)
+    assert ">−48.4 to 448</td>" in page
+    assert "<td>100, 200, 300</td>" in page and ">0.50 (0.01 to 0.99)</td>" in page
 
 
 def test_latex(results):
@@ -110,10 +145,15 @@ def test_four_tasks_are_two_tabulars(tmp_path):
 
 def test_csv_is_tidy(results):
     rows = list(csv.DictReader(io.StringIO(as_csv(tidy(results)))))
-    assert list(rows[0]) == ["limits", "backbone", "task", "method", "metric", "mean", "std", "seeds", "steps"]
+    numbers = ["mean", "std", "low", "high", "seeds", "steps", "by_seed"]
+    assert list(rows[0]) == ["limits", "backbone", "task", "method", "metric", *numbers]
     (row,) = [r for r in rows if r["method"] == "boxpro" and r["metric"] == "return"]
     assert (float(row["mean"]), float(row["std"]), row["seeds"]) == (200.0, pytest.approx(math.sqrt(2) * 100), "2")
     assert [r["std"] for r in rows if r["metric"] == "return_cv"] == [""] * 5
+    # 12.706 is 97.5 % of t with one degree of freedom; sqrt(2) * 100 / sqrt(2) is the standard error.
+    assert float(row["low"]) == pytest.approx(200 - 1270.62, abs=0.01) and row["by_seed"] == "100 300"
+    chance = next(r for r in rows if r["method"] == "post" and r["metric"] == "p_improvement")
+    assert float(chance["mean"]) == pytest.approx(1 / 3)  # 150 beats 100, and neither 200 nor 300
 
 
 def test_one_seed_has_no_deviation(tmp_path):
@@ -216,9 +256,10 @@ def test_another_budget_gets_no_verdict(results):
     }
     cv = found["ddsrad", "return_cv"]
     assert cv.paper.mean == 15.9 and cv.ours.mean == 50
-    assert cv.interval[0] == 0 and 50 <= cv.interval[1] < 100
+    assert cv.interval == (pytest.approx(24.36, abs=0.01), math.inf)  # a mean that is not told from 0
     ours = found["ddsrad", "return"]
-    assert ours.paper == (4290, 682) and ours.ours.mean == 200 and ours.interval == (100, 300)
+    assert ours.paper == (4290, 682) and ours.ours.mean == 200
+    assert ours.interval == pytest.approx((-48.4, 448.4), abs=0.05)  # t: 4.303 * 100 / sqrt(3)
     assert ours.budget == "at 2 000 of 1 500 000 steps" and ours.verdict == "another budget: no verdict"
 
 
@@ -226,6 +267,7 @@ def test_another_budget_gets_no_verdict(results):
     ("returns", "verdict"),
     [
         ([4000.0, 4500.0], "paper’s mean inside our interval"),
+        ([3000.0, 3500.0, 4000.0], "paper’s mean inside our interval"),  # beyond all three, but they are three
         ([1.0, 2.0], "outside our interval"),
         ([4290.0], "one seed: no verdict"),
     ],

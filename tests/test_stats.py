@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from slewrl import stats
+from slewrl import distributions, stats
 from slewrl.stats import iqm, performance_profile, probability_of_improvement, stratified_bootstrap
 
 RNG = np.random.default_rng(7)
@@ -141,6 +141,129 @@ def test_improvement_interval_resamples_either_side():
     assert low < probability_of_improvement(X, Y) < high
 
 
+# ---------------------------------------------------------------------- few runs
+
+
+@pytest.mark.parametrize(
+    ("p", "df", "value"),
+    [
+        (0.975, 1, 12.7062),
+        (0.975, 2, 4.30265),
+        (0.975, 4, 2.77645),
+        (0.95, 10, 1.81246),
+        (0.9995, 3, 12.9240),
+        (0.025, 30, -2.04227),
+        (0.5, 7, 0.0),
+    ],
+)
+def test_quantiles_of_t_are_those_of_the_tables(p, df, value):
+    assert distributions.t_quantile(p, df) == pytest.approx(value, rel=2e-5)
+    assert distributions.t_cdf(distributions.t_quantile(p, df), df) == pytest.approx(p, abs=1e-12)
+
+
+def test_distributions_by_hand():
+    # One degree of freedom is Cauchy's, two have a closed form; t = 0 of the noncentral one is a normal's tail.
+    assert distributions.t_cdf(1.0, 1) == pytest.approx(0.75, abs=1e-14)
+    assert distributions.t_cdf(1.5, 2) == pytest.approx(0.5 + 1.5 / (2 * math.sqrt(2 + 1.5**2)), abs=1e-14)
+    assert distributions.noncentral_t_cdf(0.0, 5, 1.0) == pytest.approx(0.15865525393145707, abs=1e-12)
+    assert distributions.noncentral_t_cdf(2.0, 3, 0.0) == pytest.approx(distributions.t_cdf(2.0, 3), abs=1e-10)
+    # S^2 of two degrees of freedom is exponential; a beta of (1, n) is 1 - (1 - x)^n.
+    assert distributions.chi_cdf(1.2, 2) == pytest.approx(1 - math.exp(-(1.2**2)), abs=1e-12)
+    assert distributions.chi_quantile(0.5, 2) == pytest.approx(math.sqrt(math.log(2)), abs=1e-12)
+    assert distributions.beta_cdf(1, 3, 0.2) == pytest.approx(1 - 0.8**3, abs=1e-14)
+    assert distributions.beta_quantile(3, 1, 0.025) == pytest.approx(0.025 ** (1 / 3), abs=1e-14)
+
+
+def test_t_interval_by_hand():
+    half = 4.302652729911275 * 2 / math.sqrt(3)  # 1, 3, 5: mean 3, deviation 2
+    assert stats.t_interval(np.array([1.0, 3.0, 5.0])) == pytest.approx((3 - half, 3 + half))
+    assert stats.t_interval(np.array([7.0])) == (-math.inf, math.inf)
+    assert stats.t_interval(np.array([7.0, 7.0])) == (7, 7)
+
+
+def test_difference_paired_and_welch_by_hand():
+    x, y = np.array([1.0, 3.0, 8.0]), np.array([0.0, 1.0, 4.5])
+    half = 4.302652729911275 * math.sqrt(19 / 12) / math.sqrt(3)  # by seed 1, 2, 3.5: variance 19 / 12
+    assert stats.difference_interval(x, y, paired=True) == pytest.approx((13 / 6 - half, 13 / 6 + half))
+    # Variances 13 and 67 / 12: df = (a + b)^2 / (a^2 / 2 + b^2 / 2) of a = 13 / 3, b = 67 / 36.
+    a, b = 13 / 3, 67 / 36
+    df = (a + b) ** 2 / (a**2 / 2 + b**2 / 2)
+    assert df == pytest.approx(3.4504, abs=1e-4)
+    half = distributions.t_quantile(0.975, df) * math.sqrt(a + b)
+    assert 2.7764 < half / math.sqrt(a + b) < 3.1824  # between those of four and of three degrees of freedom
+    assert stats.difference_interval(x, y) == pytest.approx((13 / 6 - half, 13 / 6 + half))
+    assert stats.difference_interval(x, y[:1]) == (-math.inf, math.inf)
+
+
+def test_fieller_is_where_the_difference_is_not_told_from_0():
+    x, y = np.array([11.0, 13.0, 18.0]), np.array([20.0, 21.0, 24.5])
+    for paired in (True, False):
+        low, high = stats.ratio_interval(x, y, paired)
+        assert low < x.mean() / y.mean() < high
+        if paired:
+            assert stats.difference_interval(x, low * y, True)[0] == pytest.approx(0, abs=1e-9)
+            assert stats.difference_interval(x, high * y, True)[1] == pytest.approx(0, abs=1e-9)
+    assert stats.ratio_interval(x, np.array([1.0, -1.0, 0.5])) == (-math.inf, math.inf)
+    assert stats.ratio_interval(np.array([1.0, 1.0]), np.array([4.0, 4.0]), True) == (0.25, 0.25)
+
+
+def test_the_jackknife_of_a_difference_is_welchs():
+    x, y = np.array([1.0, 3.0, 8.0]), np.array([0.0, 1.0, 4.5, 2.0])
+    for one, other, paired in ((x, y, False), (x, y[:3], True)):
+        found = stats.jackknife_interval([one, other], lambda g: float(g[0].mean() - g[1].mean()), paired)
+        assert found == pytest.approx(stats.difference_interval(one, other, paired))
+
+
+def test_cv_interval_holds_the_truth():
+    rng = np.random.default_rng(5)
+    intervals = [stats.cv_interval(rng.normal(2.0, 1.0, 3)) for _ in range(80)]
+    assert np.mean([low <= 50 <= high for low, high in intervals]) >= 0.88
+    # A mean 200 deviations from 0 is as good as known: s / sqrt(chi²(n - 1) / (n - 1)), with two closed forms.
+    low, high = stats.cv_interval(np.array([199.0, 200.0, 201.0]))
+    ends = [0.5 / math.sqrt(-math.log(p)) for p in (0.025, 0.975)]
+    assert [low, high] == pytest.approx(ends, rel=1e-9)
+    assert stats.std_interval(1.0, 3) == pytest.approx((2 * low, 2 * high))
+
+
+def test_few_runs_say_little_of_an_improvement():
+    """Three of three trials: Clopper and Pearson's .025^(1/3) to 1; of 3.5 of 6 wins, wide."""
+    assert stats.improvement_interval(X[:3, 0] + 99, X[:3, 0]) == (pytest.approx(0.025 ** (1 / 3)), 1.0)
+    assert stats.improvement_interval(X[:3, 0] - 99, X[:3, 0]) == (0.0, pytest.approx(1 - 0.025 ** (1 / 3)))
+    low, high = stats.improvement_interval(np.array([1.0, 3.0]), np.array([2.0, 3.0, 0.0]))
+    assert low < 0.05 and high > 0.95
+    low, high = stats.improvement_interval(np.arange(100.0), np.arange(100.0))
+    assert (low, high) == pytest.approx((0.398, 0.602), abs=1e-3)  # 50 of 100, as in the tables
+    rng = np.random.default_rng(2)
+    truth = 0.7602  # P(Z > -1 / sqrt(2))
+    found = [stats.improvement_interval(rng.normal(1, 1, 3), rng.normal(0, 1, 3)) for _ in range(300)]
+    assert np.mean([low <= truth <= high for low, high in found]) >= 0.95
+
+
+# ---------------------------------------------------------------------- how many seeds
+
+
+@pytest.mark.parametrize(
+    ("effect", "power", "seeds"),
+    [(1.0, 0.8, 17), (0.8, 0.8, 26), (0.5, 0.8, 64), (0.2, 0.8, 394), (1.0, 0.9, 23), (0.5, 0.9, 86)],
+)
+def test_seeds_needed_is_cohens_table(effect, power, seeds):
+    """Cohen (1988), Table 2.4.1: two samples, alpha .05 two-sided; .2 as G*Power, his 393 is rounded."""
+    assert stats.seeds_needed(sd=10.0, difference=10 * effect, power=power) == seeds
+
+
+def test_pairs_need_what_one_sample_of_differences_does():
+    # With a correlation of 1/2 the differences vary as the methods do: G*Power's 34 and 10 for .5 and 1.
+    assert stats.seeds_needed(1.0, 0.5, correlation=0.5) == 34 and stats.seeds_needed(1.0, 1.0, correlation=0.5) == 10
+    assert stats.seeds_needed(1.0, 0.5, correlation=0.0) > 64 > stats.seeds_needed(1.0, 0.5, correlation=0.9)
+    assert stats.seeds_needed(1.0, 1000.0) == 2  # a spread takes two
+
+
+def test_power_by_simulation():
+    rng = np.random.default_rng(1)
+    told = [stats.difference_interval(rng.normal(1, 1, 17), rng.normal(0, 1, 17))[0] > 0 for _ in range(600)]
+    assert np.mean(told) == pytest.approx(stats.power_of(17, 1.0), abs=0.05)  # 3 standard errors
+
+
 def test_performance_profile_by_hand():
     scores = [np.array([0.0, 1.0]), np.array([1.0, 2.0, 3.0, 4.0])]
     profile = performance_profile(scores, np.array([-1.0, 0.0, 1.0, 2.5, 4.0]))  # strictly above
@@ -181,6 +304,16 @@ def test_performance_profile_falls_by_one_run_at_each_score():
         (lambda: probability_of_improvement(X, Y * np.nan), "y of task 0: entry 0 is nan"),
         (lambda: stats.probability_of_improvement_interval(X[:, :1], Y), "x and y have 1 and 4 tasks"),
         (lambda: stats.probability_of_improvement_interval(X, Y, level=2.0), "level is 2.0, expected"),
+        (lambda: stats.t_interval(X[:, 0], level=95), "level is 95, expected a share"),
+        (
+            lambda: stats.difference_interval(X[:, 0], Y[:, 0], paired=True),
+            "x and y have 10 and 8 runs, expected a pair",
+        ),
+        (lambda: stats.seeds_needed(0.0, 1.0), "sd is 0.0, expected a finite number > 0"),
+        (lambda: stats.seeds_needed(1.0, math.nan), "difference is nan, expected a finite number > 0"),
+        (lambda: stats.seeds_needed(1.0, 1.0, power=80), "power is 80, expected a share"),
+        (lambda: stats.seeds_needed(1.0, 1.0, correlation=1.0), r"correlation is 1.0, expected a number in \[-1, 1\)"),
+        (lambda: stats.seeds_needed(1.0, 1e-9), "takes more than 1,000,000 seeds"),
         (lambda: performance_profile(X, np.array([])), r"thresholds: shape is \(0,\)"),
         (lambda: performance_profile(X, np.array([0.0, np.nan])), "thresholds: entry 1 is nan"),
     ],

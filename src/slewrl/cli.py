@@ -15,6 +15,7 @@ from slewrl.commands.deploy import Check, Export
 from slewrl.commands.limits import Limits
 from slewrl.commands.pages import Demo, Report
 from slewrl.commands.robot import Robot
+from slewrl.commands.seeds import Seeds
 from slewrl.commands.show import Evaluate, Play
 from slewrl.commands.train import Train
 from slewrl.errors import UserFacingError
@@ -29,6 +30,7 @@ Where to start:
   slewrl play runs/NAME --video out.mp4                  see it move
   slewrl campaign run mini                               many runs as one; slewrl campaign list for the paper's
   slewrl report runs/mini --html                         tables, figures and a page from a campaign's runs
+  slewrl seeds --sd 900 --difference 500                 how many seeds tell two methods apart
   slewrl export runs/NAME --out policy.bundle            one file for the robot
   slewrl check policy.bundle                             a million bad days for it, and a certificate
   slewrl limits H1:paper --out h1.yaml                   the same for a built-in set of limits
@@ -79,7 +81,7 @@ def main() -> None:
     try:
         refuse_repeats(sys.argv[1:])
         refuse_empty(sys.argv[1:])
-        command: Any = tyro.cli(commands | Report | Export | Check | Demo, prog="slewrl", description=HELP)
+        command: Any = tyro.cli(commands | Report | Seeds | Export | Check | Demo, prog="slewrl", description=HELP)
         raise SystemExit(command.run())
     except KeyboardInterrupt:
         raise SystemExit(130) from None

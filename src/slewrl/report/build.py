@@ -7,7 +7,9 @@ from slewrl.report import claims, compare, families
 from slewrl.report.campaign_page import write_page
 from slewrl.report.data import Results, load
 from slewrl.report.plates import plates
-from slewrl.report.tables import as_csv, latex, markdown, pipe_table, tables, tidy
+from slewrl.report.seedwise import seed_tables
+from slewrl.report.tables import as_csv, latex, markdown, pipe_table, tables
+from slewrl.report.tidy import tidy
 
 Rows = Sequence[dict[str, str | float | int]]
 
@@ -45,7 +47,7 @@ def report(
 
 def write_tables(results: Results, folder: Path, table1: families.Table1 = families.NO_TABLE1) -> list[Path]:
     """Results, claims, the comparison with the paper and its Table 1, each in the formats that suit it."""
-    found = tables(results)
+    found = [*tables(results), *seed_tables(results)]
     texts = {
         "results.md": "\n".join(map(markdown, found)),
         "results.tex": "\n".join(map(latex, found)),

@@ -23,7 +23,8 @@ from slewrl.report.multiples import REFERENCE
 from slewrl.report.page import STYLE, badge, figure_card, variables
 from slewrl.report.plates import Plate, configurations
 from slewrl.report.published import NO_TARGETS
-from slewrl.report.ranking import best, lead, unranked
+from slewrl.report.ranking import best, lead, leads, trails, unranked
+from slewrl.report.seedwise import HEADING, METHOD, by_seed, improvement, improvement_text, interval
 from slewrl.report.sensitivity import sweeps
 from slewrl.report.tables import (
     NO_TARGET,
@@ -48,7 +49,7 @@ UNSAFE = re.compile(r"[^\w !$'()*+,\-./:;<=>?@\[\]{|}~]+", re.ASCII)
 MARKS = {
     "holds": "holds",
     "does not hold": "fails",
-    "does not hold at this budget": "fails",
+    "undecided": "undecided",
     "not measured here": "open",
 }
 
@@ -91,9 +92,10 @@ def headlines(results: Results) -> list[str]:
     lines = []
     for (task, limits, agent, steps), panel in configurations(results).items():
         first = best(panel)
-        line = f"{task}, {limits} limits, {backbone(agent)}, {count(steps)} steps: {lead(panel)}{_walked(first)}"
+        line = f"{task}, {limits} limits, {backbone(agent)}, {count(steps)} steps: {lead(panel, _walked(first))}"
         ours = next((r for r in panel if r.cell.method == REFERENCE and r is not first), None)
-        line += f"; DD-SRad {plus_minus(ours.score, amount)}{_walked(ours)}" if ours else ""
+        if ours:
+            line += f"; DD-SRad {plus_minus(ours.score, amount)}{_walked(ours)}, {trails(ours, first, panel)}"
         lines.append(f"{line}{unranked(panel)}.")
     for which, sweep in sweeps(results).items():
         whose = "" if which.method == REFERENCE else f", {label(which.method, which.agent)}"
@@ -102,7 +104,8 @@ def headlines(results: Results) -> list[str]:
             returned = plus_minus(top.score, amount)
             lines.append(
                 f"{which.task}, {limits} limits, {backbone(which.agent)}, {count(which.steps)} steps{whose}: "
-                f"λ = {value:g} is best of {len(by_lambda)}, {returned}."
+                f"λ = {value:g} has the highest mean return of {len(by_lambda)}, {returned}; "
+                f"{leads(top, list(by_lambda.values()))}."
             )
     return lines
 
@@ -177,6 +180,9 @@ def _results(results: Results) -> str:
             _row(
                 f'<th scope="row">{escape(called(r) + note(r).mark)}{where}</th>',
                 _number(plus_minus(r.score, amount), r.score.mean, "best" if first else ""),
+                _interval(interval(r)),
+                _text(by_seed(r)),
+                _number(improvement_text(r, results), chance[0] if (chance := improvement(r, results)) else math.nan),
                 _number(percent(r.score.cv), r.score.cv),
                 _number(plus_minus(r.utilisation, share), r.utilisation.mean),
                 _text(r.cell.task),
@@ -187,8 +193,10 @@ def _results(results: Results) -> str:
             )
         )
     # A phone shows two columns before one scrolls: the method, and what it came to.
-    heads = ("Method", "#Return ↑", "#CV, % ↓", "#Utilisation", "Task", "Limits", "Backbone", "#Seeds", "#Steps")
-    about = "Mean ± standard deviation over seeds; the best return of a method that kept every limit in bold."
+    returned = ("#Return ↑", "#95 % interval", "Return by seed", f"#{HEADING}")
+    heads = ("Method", *returned, "#CV, % ↓", "#Utilisation", "Task", "Limits", "Backbone", "#Seeds", "#Steps")
+    about = "Mean ± standard deviation over seeds; the highest mean return of a method that kept every limit in bold, "
+    about += f"which is no verdict. {METHOD}."
     about += " One seed is not ranked among several." if {1} < {len(r.runs) for r in results} else ""
     return _table("Results", heads, rows, "ddsrad tight sac") + _caption(" ".join([about, *notes(results)]))
 
@@ -262,8 +270,10 @@ def _claims(found: Sequence[Finding]) -> str:
     open_ones = [f for f in found if f.verdict == "not measured here"]
     judged = [f for f in found if f not in open_ones]
     about = (
-        "A verdict is about the runs of this campaign at the budget it states. “Does not hold” at a smaller budget "
-        "than the paper’s says that the claim is not true that early, not that it is wrong."
+        "In brackets: the 95 % interval over the seeds, paired where both sides have the same seeds. A claim holds if "
+        "all of every interval is what its rule allows, does not hold if nothing of one is, and is undecided "
+        "otherwise, with one seed, or where no seed learned the task. At a smaller budget than the paper’s "
+        "a verdict says what is true that early, and not what is in the end."
     )
     rest = f"<details><summary>{len(open_ones)} claims that these runs do not measure</summary>{_claim_rows(open_ones)}"
     shown = _claim_rows(judged) + _caption(about) if judged else ""
@@ -308,9 +318,9 @@ def _comparison(found: Sequence[Comparison]) -> str:
         )
     heads = ("Method", "Task", "Limits", "Backbone", "Metric", "#Paper", "#Ours", "#95 % interval", "Budget", "Verdict")
     about = (
-        "The paper’s mean ± standard deviation over 5 seeds beside ours with its bootstrap interval. Numbers at "
-        "another training budget cannot confirm or refute each other, and get no verdict. The robots’ are from another "
-        "simulator, too."
+        "The paper’s mean ± standard deviation over 5 seeds beside ours with its interval: of a mean by Student’s t, "
+        "of a CV by the noncentral t. Numbers at another training budget cannot confirm or "
+        "refute each other, and get no verdict. The robots’ are from another simulator, too."
     )
     return _table("Beside the paper’s tables", heads, rows, "return") + _caption(about)
 
@@ -407,6 +417,13 @@ def _number(text: str, value: float, kind: str = "", beside: str = "") -> str:
     """
     exact = "" if math.isnan(value) else repr(float(value))
     return f'<td class="number{" " + kind if kind else ""}" data-value="{exact}">{escape(text)}{beside}</td>'
+
+
+def _interval(ends: tuple[float, float]) -> str:
+    """An interval, sorted by its low end; nothing of one without ends."""
+    low, high = ends
+    bounded = math.isfinite(low) and math.isfinite(high)
+    return _number(f"{amount(low)} to {amount(high)}" if bounded else "–", low if bounded else math.nan)
 
 
 def _caption(text: str) -> str:

@@ -5,11 +5,8 @@ does a number of the paper's that cannot be what it is said to be.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-
-import numpy as np
 
 from slewrl.printed import is_printed
 from slewrl.report import walking
@@ -17,12 +14,11 @@ from slewrl.report.data import Array, Result, Results, Score, changes, score
 from slewrl.report.methods import backbone, called, in_order
 from slewrl.report.published import NO_TARGETS, STEPS, published
 from slewrl.report.tables import count
-from slewrl.stats import stratified_bootstrap
+from slewrl.stats import Interval, cv_interval, t_interval
 
 METRICS = {"return": "return", "return_cv": "return_cv", "utilization": "utilisation"}
 """The paper's name of a metric -> ours."""
 ROBOT_METRICS = {metric.name: metric.name for metric in (*walking.TASK, *walking.USE)}
-SAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -33,8 +29,8 @@ class Comparison:
     metric: str
     paper: Score
     ours: Score
-    interval: tuple[float, float]
-    """95 % bootstrap interval of our mean over the seeds; (nan, nan) of one seed."""
+    interval: Interval
+    """95 % interval of our number over the seeds: of a mean by t, of a CV by noncentral t; (nan, nan) of one seed."""
 
     @property
     def paper_steps(self) -> int:
@@ -87,11 +83,9 @@ def as_in_paper(result: Result) -> bool:
 def _compared(result: Result, metric: str, paper: Score) -> Comparison:
     values = values_of(result, metric)
     ours = Score(result.score.cv, math.nan) if metric == "return_cv" else score(values)
-    statistic = _cv if metric == "return_cv" else _mean
     interval = (math.nan, math.nan)
-    if len(values) > 1:
-        low, high = stratified_bootstrap([values], statistic, SAMPLES, at_once=True)
-        interval = float(low), float(high)
+    if len(values) > 1 and not math.isnan(ours.mean):
+        interval = cv_interval(values) if metric == "return_cv" else t_interval(values)
     return Comparison(result, metric, paper, ours, interval)
 
 
@@ -100,18 +94,6 @@ def values_of(result: Result, metric: str) -> Array:
     if metric in ROBOT_METRICS and walking.is_walking(result):
         return walking.METRICS[metric].values(result)
     return result.utilisations if metric == "utilisation" else result.returns
-
-
-def _mean(tasks: Sequence[Array]) -> Array:
-    """Of each resample: of (samples, seeds), (samples,)."""
-    means: Array = tasks[0].mean(-1)
-    return means
-
-
-def _cv(tasks: Sequence[Array]) -> Array:
-    """As `Score.cv`, of each resample; nan where the mean is 0."""
-    means, stds = tasks[0].mean(-1), tasks[0].std(-1, ddof=1)
-    return 100 * stds / np.where(means == 0, np.nan, np.abs(means))
 
 
 def rows(comparisons: list[Comparison]) -> list[dict[str, str | float | int]]:

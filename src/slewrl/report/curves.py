@@ -1,4 +1,4 @@
-"""Learning curves: mean return of the evaluations during training, and one standard deviation over the seeds."""
+"""Learning curves: mean return of the evaluations during training, its 95 % t-interval, and few seeds one by one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from slewrl.distributions import t_quantile
 from slewrl.report.data import Array, Result
+from slewrl.report.estimates import LEVEL
 from slewrl.report.figures import Ground, legible, sheet
 from slewrl.report.methods import backbone
 from slewrl.report.multiples import axes_are, dashed, places, reference, title
@@ -16,6 +18,8 @@ from slewrl.report.panel import SMALL, Limits, Panel, around, boxes
 from slewrl.report.tables import amount, plus_minus
 from slewrl.report.words import width_of
 
+FEW = 5
+"""Seeds whose curves are drawn one by one."""
 POINTS = 40
 """Of a curve: more cannot be seen, and make the page larger."""
 LIMITS = {"wide": "#1F77B4", "tight": "#D62728"}
@@ -24,11 +28,20 @@ LIMIT_STYLES = {"wide": "-", "tight": (0, (4, 1.5))}
 
 
 class Band(NamedTuple):
-    """A curve and how far the seeds are from it: steps, mean and standard deviation (0 of one seed), each (n,)."""
+    """A curve, and what its seeds say of it."""
 
     steps: Array
-    mean: Array
-    std: Array
+    """(n,)."""
+    runs: Array
+    """Return by seed, (seeds, n)."""
+    half: Array
+    """Of the 95 % t-interval of the mean, (n,); 0 of one seed, which has none."""
+
+    @property
+    def mean(self) -> Array:
+        """Over the seeds, (n,)."""
+        mean: Array = self.runs.mean(0)
+        return mean
 
 
 def learning(results: Sequence[Result], ground: Ground) -> Figure:
@@ -43,6 +56,7 @@ def learning(results: Sequence[Result], ground: Ground) -> Figure:
         if behind and result is not behind:
             panel.line(bands[behind.cell].steps, bands[behind.cell].mean, **dashed(ground))
         draw(panel, bands[result.cell], legible(result.layer, ground))
+        draw_seeds(panel, bands[result.cell], legible(result.layer, ground))
         said = plus_minus(result.score, amount)
         panel.words(xlim[0], ylim[1], said, 0.05, -0.02, fontsize=SMALL, va="top", color=ground.text)
         axes(panel, ground, place.last, place.first)
@@ -87,20 +101,31 @@ def named(figure: Figure, lines: Sequence[Line2D]) -> None:
 def band_of(result: Result) -> Band:
     """What is drawn of a result."""
     steps, returns = thinned(*result.curve())
-    return Band(steps, returns.mean(0), returns.std(0, ddof=1) if len(returns) > 1 else np.zeros(len(steps)))
+    n = len(returns)
+    half = t_quantile((1 + LEVEL) / 2, n - 1) * returns.std(0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(steps))
+    return Band(steps, returns, half)
 
 
 def draw(panel: Panel, band: Band, colour: str, style: Any = "-", name: str = "") -> Line2D:
-    """The mean as a line, one standard deviation to either side as a band."""
-    if band.std.any():
-        panel.area(band.steps, band.mean - band.std, band.mean + band.std, colour, 0.2)
+    """The mean as a line, its interval as a band, which may go on beyond the panel."""
+    if band.half.any():
+        low, high = (np.clip(band.mean + side * band.half, *panel.ylim) for side in (-1, 1))
+        panel.area(band.steps, low, high, colour, 0.15)
     return panel.line(band.steps, band.mean, color=colour, linestyle=style, linewidth=1.6, label=name, zorder=3)
 
 
+def draw_seeds(panel: Panel, band: Band, colour: str) -> None:
+    """Every seed as a thin line, where they are few."""
+    if 1 < len(band.runs) <= FEW:
+        gap = np.full((len(band.runs), 1), np.nan)
+        steps = np.tile(np.append(band.steps, np.nan), len(band.runs))
+        panel.line(steps, np.hstack([band.runs, gap]).ravel(), color=colour, linewidth=0.6, alpha=0.6, zorder=2.5)
+
+
 def scales(bands: Sequence[Band]) -> tuple[Limits, Limits]:
-    """Ends of both axes for curves that share them."""
+    """Ends of both axes for curves that share them: all seeds are to be seen, the intervals of two are too wide."""
     steps = around(*(band.steps for band in bands))
-    return steps, around(*(end for _, mean, std in bands for end in (mean - std, mean + std)))
+    return steps, around(*(band.runs for band in bands))
 
 
 def thinned(steps: Array, returns: Array) -> tuple[Array, Array]:

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from slewrl.agents import AGENTS
 from slewrl.campaign.paper import CAMPAIGNS
 from slewrl.errors import UserFacingError
@@ -21,7 +19,7 @@ from slewrl.report.data import Result, Results
 from slewrl.report.methods import backbone, in_order, label, prices
 from slewrl.report.tables import amount, pipe_table
 from slewrl.runs import RunSpec
-from slewrl.stats import stratified_bootstrap
+from slewrl.stats import t_interval
 
 CELLS = "cells.json"
 CAMPAIGN = "table1"
@@ -58,7 +56,7 @@ NO_TABLE1 = Table1()
 
 
 class Return(NamedTuple):
-    """The mean over seeds, and a bootstrapped 95 % interval of it; with one seed the interval is that number."""
+    """The mean over seeds, and a 95 % t-interval of it; with one seed the interval is that number."""
 
     mean: float
     low: float
@@ -77,8 +75,9 @@ class Return(NamedTuple):
 def returned(result: Result) -> Return:
     """Of the final evaluations."""
     scores = result.returns
-    low, high = stratified_bootstrap([scores], lambda tasks: np.mean(tasks[0], axis=-1), at_once=True)
-    return Return(float(scores.mean()), float(low), float(high), len(scores), result.cell.steps)
+    mean = float(scores.mean())
+    low, high = t_interval(scores) if len(scores) > 1 else (mean, mean)
+    return Return(mean, low, high, len(scores), result.cell.steps)
 
 
 def table_of(results: Results, folder: Path) -> Table1:

@@ -1,4 +1,7 @@
-"""What all tasks say together: interquartile means with bootstrap intervals, and performance profiles.
+"""What all tasks say together: means with intervals, and performance profiles.
+
+With enough runs the mean is the interquartile one, with a bootstrap interval over the seeds; with fewer, where a
+bootstrap is far too narrow (of three runs their range), it is the plain mean with a t-interval. One run has neither.
 
 Returns of different tasks have different units, so each is put on a scale where 0 is the worst run of its task under
 the same limits and with the same backbone, and 1 the best: of the methods with a limit, since others do not contend.
@@ -12,16 +15,20 @@ from matplotlib.ticker import MaxNLocator
 
 from slewrl.report.curves import ticks
 from slewrl.report.data import Array, Result
+from slewrl.report.estimates import LEVEL
 from slewrl.report.figures import Ground, legible, sheet
 from slewrl.report.methods import called, in_order, promises
 from slewrl.report.multiples import axes_are, dashed, places, reference, title
 from slewrl.report.panel import Panel, around, boxes, dashes
 from slewrl.report.words import width_of
-from slewrl.stats import iqm, iqms, performance_profile, stratified_bootstrap
+from slewrl.stats import around as t_around
+from slewrl.stats import iqm, iqms, performance_profile, satterthwaite, stratified_bootstrap
 
 SAMPLES = 1000
 TAUS = np.linspace(0, 1, 51)
 TICKS = (0, 0.5, 1)
+ENOUGH_RUNS, ENOUGH_SCORES = 5, 10
+"""Of each task and in all, for a bootstrap interval that holds what it should 90 times of 100 or more."""
 
 Scores = dict[str, list[Array]]
 """Method -> an array of normalised scores for each task it was run on."""
@@ -39,17 +46,38 @@ def normalised(results: Sequence[Result]) -> Scores:
     return scores
 
 
-def interval(scores: list[Array]) -> tuple[float, float, float]:
-    """Interquartile mean, and its 95 % bootstrap interval over the seeds: value, low, high."""
-    low, high = stratified_bootstrap(scores, iqms, SAMPLES, at_once=True)
-    return iqm(scores), float(low), float(high)
+def enough(scores: Scores) -> bool:
+    """Whether every method has enough runs for an interquartile mean and its bootstrap."""
+    return all(min(map(len, runs)) >= ENOUGH_RUNS and sum(map(len, runs)) >= ENOUGH_SCORES for runs in scores.values())
 
 
-def interquartile_means(results: Sequence[Result], ground: Ground) -> Figure:
-    """Results of one backbone under one set of limits: a dot and its interval for each method."""
+def drawable(results: Sequence[Result]) -> list[Result]:
+    """Results of the methods that have an interval: those with more than one seed of every task."""
+    alone = {r.cell.method for r in results if len(r.runs) < 2}
+    return [r for r in results if r.cell.method not in alone]
+
+
+def interval(scores: list[Array], trimmed: bool) -> tuple[float, float, float]:
+    """A mean over the tasks and its 95 % interval over the seeds: value, low, high.
+
+    ``trimmed``: the interquartile mean with its bootstrap; otherwise the mean of the tasks' means with a t-interval,
+    its degrees of freedom by Welch and Satterthwaite.
+    """
+    if trimmed:
+        low, high = stratified_bootstrap(scores, iqms, SAMPLES, at_once=True)
+        return iqm(scores), float(low), float(high)
+    errors = [float(runs.var(ddof=1)) / len(runs) / len(scores) ** 2 for runs in scores]
+    df = satterthwaite(errors, [len(runs) - 1 for runs in scores])
+    value = float(np.mean([runs.mean() for runs in scores]))
+    return value, *t_around(value, float(np.sqrt(sum(errors))), df, LEVEL)
+
+
+def means(results: Sequence[Result], ground: Ground) -> Figure:
+    """`drawable` results of one backbone under one set of limits: a dot and its interval for each method."""
     scores = normalised(results)
+    trimmed = enough(scores)
     layers, names = ({r.cell.method: of(r) for r in results} for of in (lambda r: r.layer, called))
-    found = {method: interval(values) for method, values in scores.items()}
+    found = {method: interval(values, trimmed) for method, values in scores.items()}
     size = 8.5
     left = 0.15 + max(width_of(name, size) for name in names.values())
     figure = sheet(0.8 + 0.24 * len(scores))
@@ -61,9 +89,10 @@ def interquartile_means(results: Sequence[Result], ground: Ground) -> Figure:
         panel.line([low, high], [i, i], color=colour, linewidth=2.2, solid_capstyle="round")
         panel.line([value], [i], marker="o", color=colour, markersize=6, markeredgecolor=ground.card, zorder=3)
     at = ticks(xlim, MaxNLocator(6))
-    panel.x_axis(ground, at, [f"{tick:.1f}" for tick in at])
+    panel.x_axis(ground, at, [f"{tick:.1f}".replace("-", "−") for tick in at])
     panel.line(*dashes(at, *panel.ylim), color=ground.line, linewidth=0.6, zorder=0.5)
-    axes_are(figure, ground, "interquartile mean (0: worst run of a task, 1: best)\nline: 95 % bootstrap interval")
+    which, line = ("interquartile mean", "bootstrap") if trimmed else ("mean", "t")
+    axes_are(figure, ground, f"{which} (0: worst run of a task, 1: best)\nline: 95 % {line} interval")
     return figure
 
 

@@ -14,7 +14,7 @@ from slewrl.report.figures import Ground, as_two_faced_svg, saved
 from slewrl.report.methods import backbone, called, in_order, label
 from slewrl.report.multiples import REFERENCE
 from slewrl.report.published import limits_in_tables, under_other_limits
-from slewrl.report.ranking import best, lead, seeds, unranked
+from slewrl.report.ranking import best, change, lead, seeds, unranked
 from slewrl.report.tables import amount, count, share
 from slewrl.robots.groups import robot_of
 
@@ -81,12 +81,12 @@ def _only_budget(results: Results, task: str, limits: str, agent: str) -> bool:
 
 def _of_configuration(panel: list[Result], where: str, name: str) -> Iterator[Plate]:
     first, several = best(panel), len(panel) > 1
-    overlap = " Bands that overlap are no difference yet." if several else ""
+    bands = " Bands may go on beyond a panel; thin: seed by seed." if max(len(r.runs) for r in panel) > 1 else ""
     yield Plate(
         f"learning-{name}",
         f"Learning: {where}",
         f"Return of the evaluations during training, {seeds(panel)}, {count(first.cell.steps)} steps. "
-        f"In the final evaluation: {lead(panel)}{unranked(panel)}.{overlap}",
+        f"In the final evaluation: {lead(panel)}{unranked(panel)}.{bands}",
         partial(curves.learning, panel),
     )
     most, least = (pick(in_order(panel), key=lambda r: r.utilisation.mean) for pick in (max, min))
@@ -137,19 +137,30 @@ def _of_backbone(panel: list[Result], limits: str, agent: str) -> Iterator[Plate
     rest = f" Left out, for they were not run on every task: {names}." if names else ""
     rest += "".join(f" {said}" for said in under_other_limits(panel, limits))
     where, over = f"{backbone(agent)}, {limits} limits", "one task" if tasks == 1 else f"{tasks} tasks"
-    yield Plate(
-        f"iqm-{limits}-{agent}",
-        f"All together: {where}",
-        f"Interquartile mean over {over} and all seeds, with 95 % bootstrap intervals over the seeds. Methods whose "
-        f"intervals overlap much are not told apart; with few seeds the intervals are too narrow as it is.{rest}",
-        partial(intervals.interquartile_means, panel),
-    )
+    if drawn := intervals.drawable(panel):
+        yield _means(drawn, f"{limits}-{agent}", where, over, rest)
     yield Plate(
         f"profile-{limits}-{agent}",
         f"How many runs get how far: {where}",
-        f"The share of runs above each score, {over}. A curve above the dashed one everywhere is better than DD-SRad "
-        f"in every part of its runs; a long tail to the right may be one lucky seed.{rest}",
+        f"The share of runs above each score, {over}. A curve above the dashed one everywhere has more of its runs "
+        f"above any score than DD-SRad has; a long tail to the right may be one lucky seed. No verdict: it has no "
+        f"interval.{rest}",
         partial(intervals.profiles, panel),
+    )
+
+
+def _means(panel: list[Result], name: str, where: str, over: str, rest: str) -> Plate:
+    """Interquartile means with many runs, plain ones with few; the caption says which, and whose interval it is."""
+    if intervals.enough(intervals.normalised(panel)):
+        kind, said = (
+            "iqm",
+            f"Interquartile mean over {over} and all seeds, with 95 % bootstrap intervals over the seeds",
+        )
+    else:
+        kind, said = "mean", f"Mean over {over} and all seeds, with 95 % t-intervals over seeds"
+    advice = "Whether two methods differ is told by the interval of their difference, not by two that overlap or do not"
+    return Plate(
+        f"{kind}-{name}", f"All together: {where}", f"{said}. {advice}.{rest}", partial(intervals.means, panel)
     )
 
 
@@ -172,10 +183,10 @@ def _comparisons(results: Results) -> Iterator[Plate]:
         return
     cost = "; ".join(
         f"{pair['tight'].cell.task} {backbone(pair['tight'].cell.agent)} {amount(pair['wide'].score.mean)} to "
-        f"{amount(pair['tight'].score.mean)}"
+        f"{amount(pair['tight'].score.mean)}, {change(pair['wide'], pair['tight'])}"
         for pair in pairs
     )
-    caption = f"DD-SRad under wide and tight limits, final return: {cost}."
+    caption = f"DD-SRad under wide and tight limits, final return: {cost}. Bands: 95 % t-intervals of the mean."
     yield Plate("wide-tight-return", "What the tight limits cost", caption, partial(curves.wide_and_tight, pairs))
     yield Plate(
         "wide-tight-radar",
@@ -207,7 +218,7 @@ def _sweeps(results: Results) -> Iterator[Plate]:
             f"lambda-return-{name}",
             f"How much λ matters: {where}",
             "Return while training by λ, the weight of ‖u‖² in the actor’s loss. Final returns, "
-            f"{_by_lambda(sweep, lambda r: amount(r.score.mean))}.",
+            f"{_by_lambda(sweep, lambda r: amount(r.score.mean))}. Bands: 95 % t-intervals of the mean.",
             partial(sensitivity.returns, sweep),
         )
         yield Plate(

@@ -1,10 +1,16 @@
-"""Who came first, and among whom: what is the best of one, or leaves others out in silence, misleads."""
+"""Who came first, among whom, and whether that is a lead.
+
+What is the best of one, leaves others out in silence, or takes the highest mean for the best method, misleads.
+"""
 
 from collections.abc import Sequence
 
+from slewrl.report import estimates as e
 from slewrl.report.data import Result
+from slewrl.report.learned import NOBODY, nobody_learned
 from slewrl.report.methods import called, prices, promises
 from slewrl.report.tables import amount, contenders, plus_minus
+from slewrl.report.verdicts import UNDECIDED, said
 
 
 def best(panel: Sequence[Result]) -> Result:
@@ -12,10 +18,13 @@ def best(panel: Sequence[Result]) -> Result:
     return max(contenders(panel) or panel, key=lambda r: r.score.mean)
 
 
-def lead(panel: Sequence[Result]) -> str:
-    """Who has the highest mean return, and of how many; of one method what it returns, for there is nothing to lead."""
+def lead(panel: Sequence[Result], beside: str = "") -> str:
+    """Who has the highest mean return, and of how many; of one method what it returns, for there is nothing to lead.
+
+    ``beside``: what to say of the first behind its return.
+    """
     first, ranked = best(panel), contenders(panel)
-    name, score = called(first), plus_minus(first.score, amount)
+    name, score = called(first), plus_minus(first.score, amount) + beside
     if len(panel) == 1:
         return f"{name}, the only method so far, returns {score}"
     seeds = "with at least two seeds " if len(first.runs) > 1 else ""
@@ -24,7 +33,47 @@ def lead(panel: Sequence[Result]) -> str:
     among = f"{len(ranked)} methods {seeds}that kept every limit"
     if not ranked:
         among = f"{len(panel)} methods, none of which kept every limit"
-    return f"of the {among}, {name} has the highest mean return, {score}"
+    return f"of the {among}, {name} has the highest mean return, {score}; {leads(first, ranked or panel)}"
+
+
+def leads(first: Result, panel: Sequence[Result]) -> str:
+    """Whether the highest mean is a lead: by its interval over each of the others.
+
+    Any of the panel could have come first, so each interval gets its share of the 5 % (Bonferroni).
+    """
+    others = [r for r in panel if r is not first]
+    following = max(others, key=lambda r: r.score.mean)
+    ahead = all(is_ahead(first, other, len(others)) for other in others)
+    by = f"over {called(following)}, the next, by {said(_ahead_by(first, following))}"
+    if nobody_learned(panel):
+        return f"whether it leads is {UNDECIDED}: {NOBODY}"
+    return f"it leads, {by}" if ahead else f"whether it leads is {UNDECIDED}: {by}"
+
+
+def is_ahead(first: Result, other: Result, comparisons: int) -> bool:
+    """Whether one is told from another by the interval of their difference, one of so many comparisons."""
+    return _ahead_by(first, other).interval(1 - (1 - e.LEVEL) / comparisons)[0] > 0
+
+
+def trails(other: Result, first: Result, panel: Sequence[Result]) -> str:
+    """By how much one is behind the first of a panel, and whether they are told apart."""
+    if nobody_learned([first, other]):
+        return f"behind by {said(_ahead_by(first, other))}: {UNDECIDED}, {NOBODY}"
+    apart = is_ahead(first, other, max(len(panel) - 1, 1))
+    return f"behind by {said(_ahead_by(first, other))}: {'told apart' if apart else UNDECIDED}"
+
+
+def change(before: Result, after: Result) -> str:
+    """By how much the mean return changed from one result to another, and whether that is told from nothing."""
+    by = _ahead_by(after, before)
+    low, high = by.interval()
+    if nobody_learned([before, after]):
+        return f"a change of {said(by)}: {UNDECIDED}, {NOBODY}"
+    return f"a change of {said(by)}" + (f": {UNDECIDED}" if low <= 0 <= high else "")
+
+
+def _ahead_by(first: Result, other: Result) -> e.Estimate:
+    return e.difference(e.returns(first), e.returns(other))
 
 
 def unranked(panel: Sequence[Result]) -> str:
@@ -45,4 +94,4 @@ def seeds(panel: Sequence[Result]) -> str:
     counts = sorted({len(r.runs) for r in panel})
     if counts == [1]:
         return "one seed"
-    return f"mean and one standard deviation over {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} seeds"
+    return f"mean and its 95 % t-interval over {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} seeds"

@@ -44,6 +44,12 @@ class Column:
     """Whether the best is in bold."""
     metric: str = ""
     """What the paper calls it, if its numbers are to be shown beside ours."""
+    text: "Callable[[Result, Sequence[Result]], str] | None" = None
+    """How to say it, of a result among those of its task, where it is not mean ± standard deviation."""
+
+    def said(self, result: Result, panel: Sequence[Result]) -> str:
+        """As a cell has it."""
+        return self.text(result, panel) if self.text else plus_minus(self.score(result), self.show)
 
     def best(self, results: Sequence[Result]) -> float:
         """The best mean among the layers that kept every limit; nan where none is better than another."""
@@ -66,6 +72,8 @@ class Table:
     """What its columns are, with room for numbers of episodes; "" for the main table's, which are everyone's."""
     shared: tuple[str, ...] = ()
     """Options that all runs of the campaign set, to be said where the paper's numbers are beside ours."""
+    says: str = ""
+    """What its numbers are, where they are not mean ± standard deviation."""
 
     @property
     def title(self) -> str:
@@ -105,7 +113,7 @@ class Table:
     def notes(self) -> list[str]:
         """The footnotes it needs."""
         others = under_other_limits(self.results, self.limits)
-        return notes(self.results) + others + (robot_notes(self) if self.walks else [])
+        return notes(self.results) + others + (robot_notes(self) if self.walks and self.about else [])
 
 
 def contends(result: Result) -> bool:
@@ -156,7 +164,7 @@ def share(value: float) -> str:
 
 def percent(value: float) -> str:
     """A CV, with the paper's one digit."""
-    return "–" if math.isnan(value) else f"{value:.1f}"
+    return "–" if math.isnan(value) else "∞" if math.isinf(value) else f"{value:.1f}"
 
 
 def count(number: int) -> str:
@@ -171,8 +179,13 @@ def decimals(digits: int | None) -> Callable[[float], str]:
     return lambda value: "–" if math.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
 
 
+def score_of(result: Result) -> Score:
+    """Of the return."""
+    return result.score
+
+
 BENCHMARK = (
-    Column("Return", lambda r: r.score, amount, "↑", bold=True),
+    Column("Return", score_of, amount, "↑", bold=True),
     Column("CV", lambda r: Score(r.score.cv, math.nan), percent, "↓"),
     Column("Util", lambda r: r.utilisation, share),
 )
@@ -213,10 +226,10 @@ def entries(table: Table, method: str, task: Task, bold: str) -> list[str]:
         return ["–"] * len(table.columns)
     there, said = table.of(task), []
     for column in table.columns:
-        value = plus_minus(column.score(result), column.show)
+        value = column.said(result, there)
         best = result in contenders(there) and column.score(result).mean == column.best(there)
         said.append(bold.format(value) if best else value)
-    if len(result.runs) != table.seeds:
+    if len(result.runs) != table.seeds and not table.says:
         said[0] += f" (n = {len(result.runs)})"
     return said
 
@@ -244,13 +257,15 @@ def name(table: Table, method: str) -> str:
 def legend(table: Table) -> str:
     """What the numbers are."""
     seeds = "one seed" if table.seeds == 1 else f"mean ± standard deviation over {table.seeds} seeds"
+    seeds = table.says or seeds
     budgets = "; ".join(f"{task} at {count(steps)} steps" for task, steps in table.tasks)
     best = [column.heading for column in table.columns if column.bold]
     words = [seeds, budgets]
     if table.walks and table.shared:
         words.append(f"all runs set {', '.join(table.shared)}")
     if best:
-        words.append(f"best {'return' if len(best) == 1 else 'value'} of a method that kept every limit in bold")
+        words.append(f"best mean {'return' if len(best) == 1 else 'value'} of a method that kept every limit in bold")
+        words[-1] += ", which is no verdict"
         words += ["one seed is not ranked"] if any(_outnumbered(table.of(task)) for task in table.tasks) else []
     return "; ".join(words)
 
@@ -291,7 +306,7 @@ def markdown(table: Table) -> str:
 def latex(table: Table) -> str:
     r"""A table environment of booktabs tabulars, two tasks each; needs ``\usepackage{booktabs}`` and nothing else."""
     parts = [table.tasks[i : i + TASKS_ACROSS] for i in range(0, len(table.tasks), TASKS_ACROSS)]
-    kind = "table*" if len(table.columns) * len(parts[0]) > NARROW else "table"
+    kind = "table*" if len(table.columns) * len(parts[0]) > NARROW or table.says else "table"
     caption = _tex(f"{table.title}: {legend(table)}")
     lines = [rf"\begin{{{kind}}}[t]", r"\centering\scriptsize", rf"\caption{{{caption}}}"]
     for part in parts:
@@ -315,20 +330,6 @@ def _tabular(table: Table, tasks: Sequence[Task]) -> list[str]:
         paper = papers(table, method)[first : first + wide * len(tasks)]
         lines += [_row(rf"\textit{{{_tex(cell)}}}" for cell in [PAPERS, *paper])] if paper else []
     return [*lines, r"\bottomrule", r"\end{tabular}"]
-
-
-def tidy(results: Results) -> list[dict[str, str | float | int]]:
-    """A row for each number of the tables, for other programs."""
-    rows: list[dict[str, str | float | int]] = []
-    for r in in_order(list(results)):
-        cell = {"limits": r.cell.limits, "backbone": backbone(r.cell.agent), "task": r.cell.task}
-        metrics = {"return": r.score, "return_cv": Score(r.score.cv, math.nan), "utilisation": r.utilisation}
-        if walking.is_walking(r):
-            metrics |= {metric: found.score(r) for metric, found in walking.METRICS.items()}
-        for metric, value in metrics.items():
-            numbers = {"mean": value.mean, "std": value.std, "seeds": len(r.runs), "steps": r.cell.steps}
-            rows.append({**cell, "method": r.cell.method, "metric": metric, **numbers})
-    return rows
 
 
 def as_csv(rows: Sequence[dict[str, str | float | int]]) -> str:

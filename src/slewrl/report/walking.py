@@ -94,6 +94,12 @@ def walks(result: Result) -> bool:
     return length >= WALKS_STEPS and speed >= WALKS_SHARE * asked
 
 
+def run_walks(run: Run) -> bool:
+    """Whether one run's robot walks."""
+    length, speed, asked = (METRICS[name].of(run) for name in ("steps", "speed", "commanded"))
+    return length >= WALKS_STEPS and speed >= WALKS_SHARE * asked
+
+
 def episodes(results: Sequence[Result]) -> dict[str, int]:
     """How many a seed's numbers rest on, at least: of its final evaluation, and of the last one while training."""
     runs = [run for result in results for run in result.runs]

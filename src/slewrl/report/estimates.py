@@ -1,0 +1,140 @@
+"""A number taken from runs, with its interval: what a verdict is made of (docs/report.md has the formulas).
+
+Both sides of a comparison are paired by seed where they have the same seeds; otherwise the interval is Welch's.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slewrl import stats
+from slewrl.report.data import Result, Run
+from slewrl.stats import ANYTHING, Interval
+
+Sample = Mapping[int, float]
+"""Seed -> a number of its run."""
+LEVEL = 0.95
+ONE_SEED = "one seed"
+UNDEFINED = "not defined: no return above 0 to divide by, or no such joint"
+COUNTED = "counted"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number, and how far other seeds could move it."""
+
+    value: float
+    at: Callable[[float], Interval]
+    """Level -> the interval."""
+    how: str = ""
+    """What the interval rests on: "3 seeds, paired"."""
+    why: str = ""
+    """Why it decides nothing, whatever the interval; "" if it may."""
+
+    def interval(self, level: float = LEVEL) -> Interval:
+        """The interval; all numbers, where this decides nothing."""
+        return ANYTHING if self.why else self.at(level)
+
+    def undecided(self, why: str) -> "Estimate":
+        """The same number without a say; the first reason stays."""
+        return replace(self, why=self.why or why)
+
+    def scaled(self, factor: float, offset: float) -> "Estimate":
+        """factor * this + offset."""
+
+        def at(level: float) -> Interval:
+            low, high = sorted(factor * end + offset for end in self.at(level))
+            return low, high
+
+        return replace(self, value=factor * self.value + offset, at=at)
+
+
+def sample(result: Result, number: Callable[[Run], float]) -> Sample:
+    """A number of every run of a result."""
+    return {run.spec.seed: number(run) for run in result.runs}
+
+
+def returns(result: Result) -> Sample:
+    """The final return of every run."""
+    return dict(zip((run.spec.seed for run in result.runs), result.returns.tolist(), strict=True))
+
+
+def counted(value: float) -> Estimate:
+    """A number that was counted, not sampled: its interval is itself."""
+    return Estimate(value, lambda level: (value, value), COUNTED)
+
+
+def mean(one: Sample) -> Estimate:
+    """Of one side."""
+    values = arrays(one)[0]
+    return _estimate(float(values.mean()), lambda level: stats.t_interval(values, level), one)
+
+
+def cv(one: Sample) -> Estimate:
+    """100 std / |mean|, in percent; nan of a mean of 0."""
+    values = arrays(one)[0]
+    average, std = stats.mean_std(values)
+    value = 100 * std / abs(average) if average else math.nan
+    return _estimate(value, lambda level: stats.cv_interval(values, level), one)
+
+
+def difference(one: Sample, other: Sample) -> Estimate:
+    """Of the means."""
+    x, y = arrays(one, other)
+    value = float(x.mean() - y.mean())
+    return _estimate(value, lambda level: stats.difference_interval(x, y, paired(one, other), level), one, other)
+
+
+def ratio(one: Sample, other: Sample) -> Estimate:
+    """Of the means, 0 or less if the first is; none (nan) where the second would turn its meaning around."""
+    x, y = arrays(one, other)
+    value = float(x.mean() / y.mean()) if y.mean() > 0 else math.nan
+    return _estimate(value, lambda level: stats.ratio_interval(x, y, paired(one, other), level), one, other)
+
+
+def function(statistic: Callable[[list[NDArray[np.float64]]], float], *sides: Sample) -> Estimate:
+    """Any smooth function of the sides' runs, by the jackknife; nan where it is not defined without some run."""
+    found, together = arrays(*sides), paired(*sides)
+    at = lambda level: stats.jackknife_interval(found, statistic, together, level)  # noqa: E731
+    return _estimate(statistic(found), at, *sides)
+
+
+def smallest(estimates: Sequence[Estimate]) -> Estimate:
+    """Of several numbers the smallest.
+
+    That it lies above a bound takes all of them, each at the level asked for; that it lies below takes one of them,
+    which is Bonferroni's case: with k of them its tail is a k-th.
+    """
+    k = len(estimates)
+    least = min(estimates, key=lambda one: (math.isnan(one.value), one.value))
+
+    def at(level: float) -> Interval:
+        low = min(one.interval(level)[0] for one in estimates)
+        return low, min(one.interval(1 - (1 - level) / k)[1] for one in estimates)
+
+    return replace(least, at=at, why=least.why if all(one.why for one in estimates) else "")
+
+
+def largest(estimates: Sequence[Estimate]) -> Estimate:
+    """Of several numbers the largest; see `smallest`."""
+    return smallest([one.scaled(-1, 0) for one in estimates]).scaled(-1, 0)
+
+
+def paired(*sides: Sample) -> bool:
+    """Whether all sides have the same seeds, and more than one side there is."""
+    return len(sides) > 1 and all(set(side) == set(sides[0]) for side in sides)
+
+
+def arrays(*sides: Sample) -> list[NDArray[np.float64]]:
+    """The numbers of each side, in the order of the seeds."""
+    return [np.array([side[seed] for seed in sorted(side)]) for side in sides]
+
+
+def _estimate(value: float, at: Callable[[float], Interval], *sides: Sample) -> Estimate:
+    counts = list(dict.fromkeys(len(side) for side in sides))
+    seeds = ONE_SEED if counts == [1] else f"{' and '.join(map(str, counts))} seeds"
+    why = ONE_SEED if 1 in counts else UNDEFINED if math.isnan(value) else ""
+    return Estimate(value, at, f"{seeds}, paired" if paired(*sides) and not why else seeds, why)

@@ -1,0 +1,82 @@
+"""How a verdict is made: an interval against what a rule allows, the same rule whoever it favours."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from slewrl.report.estimates import COUNTED, LEVEL, Estimate
+from slewrl.report.tables import amount, count
+from slewrl.stats import ANYTHING, Interval
+
+Verdict = Literal["holds", "does not hold", "undecided", "not measured here"]
+UNDECIDED = "undecided at this budget and number of seeds"
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The numbers a rule allows: those between two ends."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open: bool = False
+    """Whether the ends themselves are not allowed."""
+
+    def all_of(self, interval: Interval) -> bool:
+        """Whether every number of an interval is allowed."""
+        low, high = interval
+        return self.low < low and high < self.high if self.open else self.low <= low and high <= self.high
+
+    def none_of(self, interval: Interval) -> bool:
+        """Whether no number of an interval is allowed."""
+        low, high = interval
+        return high <= self.low or low >= self.high if self.open else high < self.low or low > self.high
+
+
+def between(low: float, high: float) -> Allowed:
+    """Every number in [low, high]."""
+    return Allowed(low, high)
+
+
+def above(bound: float) -> Allowed:
+    """Every number > bound."""
+    return Allowed(low=bound, open=True)
+
+
+def below(bound: float) -> Allowed:
+    """Every number < bound."""
+    return Allowed(high=bound, open=True)
+
+
+def verdict(numbers: Sequence[Estimate], allowed: Allowed) -> Verdict:
+    """What the numbers say of a claim that all of them have to bear out.
+
+    To hold takes all k intervals at 95 %. To fail takes one of k, so each is given a k-th of the 5 % (Bonferroni): more
+    configurations do not make it easier to refute a claim that is true.
+    """
+    if not numbers:
+        return "not measured here"
+    if all(allowed.all_of(number.interval()) for number in numbers):
+        return "holds"
+    level = 1 - (1 - LEVEL) / len(numbers)
+    return "does not hold" if any(allowed.none_of(number.interval(level)) for number in numbers) else "undecided"
+
+
+def said(number: Estimate) -> str:
+    """A number with its 95 % interval and what that rests on, or why it decides nothing."""
+    if number.how == COUNTED:
+        return _shown(number.value) + (f" ({number.why})" if number.why else "")
+    basis = "; ".join(dict.fromkeys([number.why, number.how])) if number.why else number.how
+    low, high = (-math.inf, math.inf) if math.isnan(number.value) else number.at(LEVEL)
+    ends = f"{_shown(low)} to {_shown(high)}; "
+    if (low, high) == ANYTHING:
+        ends = "" if number.why else "no bounds; "
+    return f"{_shown(number.value)} ({ends}{basis})"
+
+
+def _shown(value: float) -> str:
+    if math.isinf(value) or math.isnan(value):
+        return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    if value == int(value):
+        return count(int(value)).replace("-", "−")
+    return f"{value:.3g}".replace("-", "−") if abs(value) < 10 else amount(value)
