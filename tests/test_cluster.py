@@ -63,7 +63,7 @@ def test_a_worker_and_a_node_die(cluster, tmp_path):
 def test_a_folder_that_is_not_shared(tmp_path):
     store = begun(tmp_path, mini())
     with pytest.raises(NotSharedError, match="does not see .* needs a folder all nodes share"):
-        _task(str(store.path / "key"), str(store.path / "shared.token"), False)
+        _task(str(store.path / "key"), str(store.path / "shared.token"), False, 1_000, False)
 
 
 def test_no_cluster(tmp_path):

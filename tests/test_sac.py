@@ -1,17 +1,19 @@
 """SAC's four formulas by hand, and its hand-written actor step against autograd, for layers of every kind."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch.nn.functional import layer_norm
 
 from slewrl import LAYERS, RateLimits, make_layer
+from slewrl.agents.recipes import RECIPES
 from slewrl.agents.sac import SAC, SACConfig, _Heads
 from slewrl.replay import Batch
 
 LIMITS = RateLimits([0.2, 0.5], low=-1.0, high=1.0)
-SMALL = SACConfig(hidden=(16, 16))
+SMALL = SACConfig(**{**RECIPES["sac"]["paper"].agent, "hidden": (16, 16)})
 N, B = 5, 32
 
 
@@ -84,10 +86,7 @@ VARIANTS = {
 )
 def test_one_update_is_autograds(layer, density, variant):
     """The same losses written plainly, differentiated by autograd, clipped and stepped by torch's Adam."""
-    config = SACConfig(
-        hidden=(16, 16), learning_rate=3e-4, temperature_rate=3e-4, initial_temperature=1.0, max_grad_norm=1.0,
-        target_entropy_per_joint=-1.0, **{"layer_norm": False, **VARIANTS[variant]},
-    )  # fmt: skip
+    config = replace(SMALL, **VARIANTS[variant])
     sac, data = agent(layer, config, density), batch()
     plain = {name: getattr(sac, name).flat.detach().clone().requires_grad_() for name in ("actor", "critics")}
     adam = {name: torch.optim.Adam([flat], lr=3e-4) for name, flat in plain.items()}

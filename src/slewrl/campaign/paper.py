@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from slewrl.campaign import study
 from slewrl.campaign.spec import Campaign, grid
 from slewrl.printed import as_printed, limits
 from slewrl.runs import RunSpec, with_recipe
@@ -125,6 +126,8 @@ CAMPAIGNS: dict[str, Callable[[], Campaign]] = {
     "first-sensitivity": first_sensitivity,
     "first-walk": first_walk,
     "table1": table1,
+    "recipe": study.recipe,
+    "td3-noise": study.td3_noise,
     "mini": mini,
 }
 """Name -> what makes it."""
