@@ -53,7 +53,7 @@ class SACConfig:
     """Of Adam, for the temperature."""
     target_entropy_per_joint: float = -0.5
     """What the temperature steers the policy's entropy to, in the units of the layer's density; SAC's own is -1."""
-    critic_input: str = "increment"
+    critic_input: str = "action"
     """What critics see of an action: "increment", (a - a_prev) / delta, or "action"."""
     layer_norm: bool = True
     """Whether critics have layer norm before each ReLU."""
