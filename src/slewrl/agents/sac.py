@@ -19,7 +19,6 @@ from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.config import check_config
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.noise import PinkNoise
-from slewrl.agents.normalize import Normalizer
 from slewrl.augmented import previous_action
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision, Draw
@@ -57,8 +56,6 @@ class SACConfig:
     """What critics see of an action: "increment", (a - a_prev) / delta, or "action"."""
     layer_norm: bool = True
     """Whether critics have layer norm before each ReLU."""
-    normalize: bool = False
-    """Whether actor and critics see observations with mean 0 and variance 1 (all but a_prev)."""
     noise: str = "white"
     """Noise of the behaviour from step to step: "white" (independent), or "pink" (1/f, with the same law at a step)."""
     average_rate: float = 0.001
@@ -102,7 +99,6 @@ class SAC(Copied):
         self.log_alpha = torch.tensor([math.log(config.initial_temperature)])
         self.target_entropy = layer.target_entropy(limits) + (config.target_entropy_per_joint + 1) * d
         self.view = CriticView(limits, config.critic_input)
-        self.normalizer = Normalizer(n, d)
         self.pink = PinkNoise(self.generator)
         self.updates = 0
         rate, clip = config.learning_rate, config.max_grad_norm
@@ -116,8 +112,7 @@ class SAC(Copied):
     def act(self, observation: Tensor, explore: bool = True, averaged: bool = True) -> Decision:
         """An action for augmented observations (N, n): drawn, or that of the mean latent of the averaged actor."""
         actor = self.averaged if averaged and not explore else self.actor
-        seen = self.normalizer(observation) if self.config.normalize else observation
-        mean, std, _ = self._heads(actor.forward(seen)[0])
+        mean, std, _ = self._heads(actor.forward(observation)[0])
         box = self.limits.box(previous_action(observation, self.joints), check=False)
         if explore:
             noise = self.pink(mean.shape) if self.config.noise == "pink" else self._noise(mean)
@@ -136,9 +131,6 @@ class SAC(Copied):
         Writes over the batch's actions.
         """
         alpha = math.exp(self.log_alpha.item())
-        if self.config.normalize:
-            self.normalizer.update(batch.observation)
-            batch.observations.copy_(self.normalizer(batch.observations))
         self.view.write(batch.action, batch.action, batch.observation)
         # One pass of the actor over s~ and s~': it does not change before its own step below.
         heads, draw = self._draw(batch.observations)
@@ -226,7 +218,7 @@ class SAC(Copied):
         nets = {name: getattr(self, name).flat for name in NETS}
         steps = {name: getattr(self, name).state_dict() for name in STEPS}
         rest = {"log_alpha": self.log_alpha, "generator": self.generator.get_state(), "updates": self.updates}
-        rest |= {"normalizer": self.normalizer.state_dict(), "pink": self.pink.state}
+        rest["pink"] = self.pink.state
         return copy.deepcopy({**nets, **steps, **rest})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -237,7 +229,6 @@ class SAC(Copied):
             getattr(self, name).load_state_dict(state[name])
         self.log_alpha.copy_(state["log_alpha"])
         self.updates, self.pink.state = state["updates"], state["pink"].clone()
-        self.normalizer.load_state_dict(state["normalizer"])
         self.generator.set_state(state["generator"])
 
 
