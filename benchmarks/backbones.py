@@ -1,6 +1,6 @@
-"""Our backbones without a rate limit beside Stable-Baselines3's: learning curves on HalfCheetah-v5.
+"""Our backbones without a rate limit beside Stable-Baselines3's, with equal settings: HalfCheetah-v5 and Hopper-v5.
 
-    python benchmarks/backbones.py run              # every run that is missing, one after the other (two hours)
+    python benchmarks/backbones.py run              # every run that is missing, one after the other
     python benchmarks/backbones.py run --shard 1/2  # half of them, on another core
     python benchmarks/backbones.py table            # results/backbones/README.md from the CSVs
 
@@ -13,21 +13,47 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import tyro
 
 RESULTS = Path(__file__).parent.parent / "results" / "backbones"
-SEEDS = (12345, 22345, 32345)
-CHEETAH = "--task HalfCheetah-v5 --limits tight --learning-starts 5000"
-OURS = {
-    "none-sac": "--layer none --set agent.max_grad_norm=1e9",
-    "none-td3": "--layer none --agent td3 --set agent.max_grad_norm=1e9 agent.exploration_noise=0.1",
-}
-"""Name -> options of ``slewrl train``: no limit, and SB3's choices (no clipping, small noise in TD3)."""
-STEPS = 50_000
-PEERS = {"sb3-sac": "sac", "sb3-td3": "td3"}
+EQUAL = (
+    "--limits tight --layer none --recipe paper --learning-starts 5000 "
+    "--set agent.max_grad_norm=1e9 agent.average_rate=1"
+)
+"""Of ours: no limit, and SB3's choices (no clipping, the last weights are evaluated)."""
+
+
+class Contest(NamedTuple):
+    """Runs on one task."""
+
+    task: str
+    steps: int
+    seeds: tuple[int, ...]
+    ours: dict[str, str]
+    """Name -> further options of ``slewrl train``."""
+    peers: dict[str, str]
+    """Name -> options of ``peers.py``."""
+
+
+CONTESTS = (
+    Contest(
+        "HalfCheetah-v5",
+        50_000,
+        (12345, 22345, 32345),
+        {"none-sac": "", "none-td3": "agent.exploration_noise=0.1 --agent td3"},
+        {"sb3-sac": "--agent sac", "sb3-td3": "--agent td3"},
+    ),
+    Contest(
+        "Hopper-v5",
+        40_000,
+        (12345, 22345, 32345, 42345, 52345, 62345),
+        {"none-sac-hopper": ""},
+        {"sb3-sac-hopper": "--agent sac", "sb3-sac-hopper-augmented": "--agent sac --previous-action"},
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -59,16 +85,18 @@ class Run:
 def commands(runs: Path) -> list[tuple[str, Path, list[str]]]:
     """Name, CSV and command of every run."""
     found = []
-    for key, text in OURS.items():
-        for seed in SEEDS:
-            name = f"{key}-s{seed}"
-            train = f"slewrl train {CHEETAH} {text} --steps {STEPS} --seed {seed} --out {runs / name}"
-            found.append((name, RESULTS / f"{name}.csv", train.split()))
-    for key, agent in PEERS.items():
-        for seed in SEEDS:
-            csv = RESULTS / f"{key}-s{seed}.csv"
-            script = [sys.executable, "benchmarks/peers.py", "--agent", agent, "--seed", str(seed), "--out", str(csv)]
-            found.append((f"{key}-s{seed}", csv, script))
+    for contest in CONTESTS:
+        said = f"--task {contest.task} --steps {contest.steps}"
+        for seed in contest.seeds:
+            for key, more in contest.ours.items():
+                name = f"{key}-s{seed}"
+                train = f"slewrl train {said} {EQUAL} {more} --seed {seed} --out {runs / name}"
+                found.append((name, RESULTS / f"{name}.csv", train.split()))
+            for key, more in contest.peers.items():
+                name = f"{key}-s{seed}"
+                csv = RESULTS / f"{name}.csv"
+                script = [sys.executable, "benchmarks/peers.py", *f"{said} {more} --seed {seed} --out {csv}".split()]
+                found.append((name, csv, script))
     return found
 
 
@@ -81,36 +109,42 @@ class Table:
 
     def __call__(self) -> None:
         """Write it, and print it."""
-        curves = {name: read(name) for name in OURS | PEERS}
-        text = table({name: runs for name, runs in curves.items() if runs})
+        text = HEAD + "\n".join(table(contest) for contest in CONTESTS)
         (RESULTS / "README.md").write_text(text, encoding="utf-8")
         print(text)
 
 
-def read(name: str) -> list[np.ndarray]:
-    """The curves of every seed there is."""
-    paths = [RESULTS / f"{name}-s{seed}.csv" for seed in SEEDS]
-    return [np.genfromtxt(path, delimiter=",", names=True) for path in paths if path.exists()]
+HEAD = """# Without a rate limit: our backbones and Stable-Baselines3's
+
+Mean return (5 seeded episodes, no exploration), mean ± sample standard deviation over seeds. Same networks, batch,
+learning rate, warm-up (5 000) and evaluation; no gradient clipping and no averaged weights, as in SB3. Ours sees the
+previous action, too, and so does "augmented"; TD3's noise of .1 is on the latent here, on the action there. Written by
+`python benchmarks/backbones.py table`.
+
+"""
 
 
-def table(curves: dict[str, list[np.ndarray]]) -> str:
+def table(contest: Contest) -> str:
     """Curves of ours and theirs side by side."""
-    marks = (10_000, 20_000, 30_000, 40_000, 50_000)
+    marks = range(10_000, contest.steps + 1, 10_000)
     lines = [
-        "# HalfCheetah-v5 without a rate limit: our backbones and Stable-Baselines3's",
-        "",
-        "Mean return (5 seeded episodes, no exploration), mean ± sample standard deviation over seeds 12345, 22345",
-        "and 32345. Same networks, batch, learning rate, warm-up (5 000) and evaluation; no gradient clipping, as in",
-        "SB3. Ours sees the previous action, too (23 inputs, not 17), and TD3's noise of .1 is on the latent here, on",
-        "the action there. Written by `python benchmarks/backbones.py table`.",
+        f"## {contest.task}",
         "",
         "| | seeds | " + " | ".join(f"{mark:,}" for mark in marks) + " |",
         "|---" * (len(marks) + 2) + "|",
     ]
-    for name, runs in curves.items():
-        cells = [spread([run["return_mean"][run["step"] == mark][0] for run in runs]) for mark in marks]
-        lines.append(f"| {name} | {len(runs)} | " + " | ".join(cells) + " |")
+    for name in (*contest.ours, *contest.peers):
+        runs = read(name, contest.seeds)
+        if runs:
+            cells = [spread([run["return_mean"][run["step"] == mark][0] for run in runs]) for mark in marks]
+            lines.append(f"| {name} | {len(runs)} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def read(name: str, seeds: tuple[int, ...]) -> list[np.ndarray]:
+    """The curves of every seed there is."""
+    paths = [RESULTS / f"{name}-s{seed}.csv" for seed in seeds]
+    return [np.genfromtxt(path, delimiter=",", names=True) for path in paths if path.exists()]
 
 
 def spread(values: list[float]) -> str:

@@ -18,6 +18,8 @@ from stable_baselines3 import SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import NormalActionNoise
 
+from slewrl import RateLimits
+from slewrl.envs.augment import Augment
 from slewrl.train import EVALUATION_SEED
 
 
@@ -34,6 +36,8 @@ class Peer:
     learning_starts: int = 5_000
     evaluate_every: int = 5_000
     evaluate_episodes: int = 5
+    previous_action: bool = False
+    """Show it the previous action, as our agents see it."""
     exploration_noise: float = 0.1
     """TD3 only: standard deviation on the action."""
 
@@ -58,12 +62,18 @@ def make(peer: Peer, env: gym.Env[Any, Any]) -> SAC | TD3:
     return TD3("MlpPolicy", env, action_noise=noise, **common)  # type: ignore[arg-type]
 
 
+def environment(peer: Peer) -> gym.Env[Any, Any]:
+    """The task, unlimited."""
+    env = gym.make(peer.task)
+    return Augment(env, RateLimits.preset(peer.task, "tight")) if peer.previous_action else env
+
+
 class Evaluations(BaseCallback):
     """Writes a row every ``evaluate_every`` steps; episode k is reset with EVALUATION_SEED + k, as ours."""
 
     def __init__(self, peer: Peer) -> None:
         super().__init__()
-        self.peer, self.env = peer, gym.make(peer.task)
+        self.peer, self.env = peer, environment(peer)
 
     def _on_step(self) -> bool:
         if self.num_timesteps % self.peer.evaluate_every == 0:
@@ -94,5 +104,5 @@ if __name__ == "__main__":
     peer.out.parent.mkdir(parents=True, exist_ok=True)
     aside = replace(peer, out=peer.out.with_suffix(".part"))  # a CSV is there when the run is finished
     aside.out.unlink(missing_ok=True)
-    make(peer, gym.make(peer.task)).learn(peer.steps, callback=Evaluations(aside))
+    make(peer, environment(peer)).learn(peer.steps, callback=Evaluations(aside))
     aside.out.rename(peer.out)
