@@ -36,6 +36,7 @@ from rich.progress import track
 from rich.table import Table
 
 from slewrl import RateLimits
+from slewrl.nets import product
 from slewrl.runs import RunFolder, RunSpec
 from slewrl.train import Trainer
 
@@ -83,7 +84,8 @@ class HandClip(gym.Wrapper[Any, Any, Any, Any]):
 
 def slewrl_advance(task: str, agent: str, folder: Path) -> Advance:
     """Our own training loop, without its evaluations."""
-    spec = RunSpec(task, agent=agent, learning_starts=1_000, capacity=100_000)
+    # The paper's recipe has the peers' networks; ours has layer norm besides.
+    spec = RunSpec(task, agent=agent, recipe="paper", learning_starts=1_000, capacity=100_000)
     trainer = Trainer(spec, RunFolder(folder))
 
     def advance(steps: int) -> None:
@@ -131,7 +133,7 @@ def products(task: str, agent: str) -> Advance:
     def advance(steps: int) -> None:
         for left, right, out, times in buffers:
             for _ in range(round(times * steps)):
-                torch.mm(left, right, out=out)
+                product(left, right, out)
 
     return advance
 
