@@ -75,7 +75,7 @@ def finished_grid(path: Path, count: int) -> int:
     """Write a campaign of at least ``count`` finished runs; returns how many there are."""
     cells = list(product(TASKS, AGENTS, METHODS + RIVALS))
     seeds = range(-(-count // len(cells)))
-    specs = [RunSpec(task, "tight", layer, agent, seed) for (task, agent, layer), seed in product(cells, seeds)]
+    specs = [RunSpec(task, layer=layer, agent=agent, seed=seed) for (task, agent, layer), seed in product(cells, seeds)]
     store, rng = Store(path), np.random.default_rng(0)
     store.begin(Campaign("many", "made up, to be timed", tuple(specs)))
     for spec in specs:
