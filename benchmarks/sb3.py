@@ -58,7 +58,7 @@ def ours(bench: Bench, seed: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         spec = RunSpec(
-            task=bench.task, limits=bench.limits, layer=bench.layer, seed=seed, steps=bench.steps,
+            task=bench.task, limits=bench.limits, layer=bench.layer, recipe="paper", seed=seed, steps=bench.steps,
             learning_starts=bench.warm_up, evaluate_every=bench.steps, evaluate_episodes=1,
         )  # fmt: skip
         RunFolder(run).create(spec)
