@@ -2,8 +2,10 @@
 
 import multiprocessing
 import os
+import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from signal import SIGTERM
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["slewrl.train", "slewrl.agents.sac", "slewrl.layers.ddsrad"])
@@ -31,6 +33,12 @@ def cpu_time(pid: int) -> float:
     except FileNotFoundError:
         return float("inf")
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def await_loop(pid: int) -> None:
+    """Wait until a process that trains is past its set-up: from then on it catches SIGTERM."""
+    while not int(Path(f"/proc/{pid}/status").read_text().split("SigCgt:")[1].split()[0], 16) >> (SIGTERM - 1) & 1:
+        time.sleep(0.002)
 
 
 TRAPS = ("unlink", "rmdir", "replace", "fsync", "posix_fallocate")

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from slewrl import LAYERS, RateLimits, make_layer
+from slewrl.agents.recipes import RECIPES
 from slewrl.agents.sac import SAC, SACConfig
 from slewrl.errors import UserFacingError
 from slewrl.layers.inverse import invert
@@ -514,7 +515,8 @@ def twins(layer, density="normalized"):
     """Our SAC, and TorchRL's SACLoss with the same weights; and a batch in both forms."""
     generator = torch.Generator().manual_seed(0)
     size, rows, d = 5, 32, 2
-    ours = SAC(SACConfig(hidden=(16, 16), max_grad_norm=1e9), LIMITS, make_layer(layer, density), size, 0)
+    plain = {**RECIPES["sac"]["paper"].agent, "hidden": (16, 16), "max_grad_norm": 1e9}  # TorchRL's has no layer norm
+    ours = SAC(SACConfig(**plain), LIMITS, make_layer(layer, density), size, 0)
     table = torch.zeros(2 * rows, size + d + 2)
     table[:, :size] = torch.randn(2 * rows, size, generator=generator)
     table[:, 3:size] = 2 * torch.rand(2 * rows, 2, generator=generator) - 1

@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from forked import cpu_time, training
+from forked import await_loop, cpu_time, training
 
 from slewrl import RateLimits, checkpoint
 from slewrl.envs.checked import BrokenEnvironmentError
@@ -175,7 +175,8 @@ def test_an_interrupt_checkpoints_and_resumes(tmp_path, uninterrupted):
     steps = []
     for _ in range(3):
         process = training(folder.path)
-        time.sleep(0.5 + rng.uniform(0.1, seconds / 8))  # past its set-up, where Ctrl-C has nothing to save yet
+        await_loop(process.pid)  # before that Ctrl-C has nothing to save yet
+        time.sleep(rng.uniform(0.02, seconds / 8))
         os.kill(process.pid, signal.SIGINT)
         process.join()
         steps.append(checkpoint.load_newest(folder.checkpoints)[0]["step"])
