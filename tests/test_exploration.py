@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from slewrl import RateLimits
+from slewrl import RateLimits, make_layer
+from slewrl.agents import AGENTS
 from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.noise import PinkNoise
+from slewrl.agents.sac import SACConfig
+from slewrl.agents.td3 import TD3Config
 
 LIMITS = RateLimits(up=[0.2, 0.5], down=[0.1, 0.5], low=-1.0, high=1.0)
 
@@ -56,3 +59,27 @@ def test_the_average_forgets_the_start_of_a_short_run():
     assert averaging_rate(0.001, 100) == pytest.approx(0.1)  # the last tenth of the updates so far
     assert averaging_rate(0.001, 10_000) == averaging_rate(0.001, 10**6) == 0.001
     assert averaging_rate(1.0, 10**6) == 1.0
+
+
+@pytest.mark.parametrize("name", ["sac", "td3", "fastsac"])
+def test_a_checkpoint_from_before_actors_were_averaged_is_read(name):
+    kind = AGENTS[name]
+    made = [kind(kind.Config(), LIMITS, make_layer("ddsrad"), 5, seed) for seed in (0, 1)]
+    old = {key: x for key, x in made[0].state_dict().items() if key not in ("averaged", "actor_steps", "pink")}
+    if name == "sac":
+        del old["updates"]
+    made[1].load_state_dict(old)
+    observation = torch.zeros(3, 5)
+    acted = [
+        one.act(observation, explore=False, averaged=averaged).executed for one in made for averaged in (True, False)
+    ]
+    assert all(torch.equal(action, acted[0]) for action in acted)
+
+
+@pytest.mark.parametrize(
+    ("config", "value"), [(TD3Config, {"target_noise": None}), (SACConfig, {"target_entropy_per_joint": float("nan")})]
+)
+def test_what_no_run_could_use_is_refused_by_name(config, value):
+    with pytest.raises(ValueError, match=f"{next(iter(value))} is .*expected a finite number"):
+        config(**value)
+    assert TD3Config(exploration_noise=None).exploration_noise is None

@@ -10,6 +10,8 @@ NOISES = (
     "exploration_noise", "target_noise", "target_noise_clip", "weight_decay", "penalty_scale", "value_weight",
     "entropy_weight", "desired_kl", "multiplier_rate", "initial_multiplier",
 )  # fmt: skip
+OPTIONAL = ("exploration_noise",)
+"""None: the layer's own."""
 COUNTS = ("updates", "policy_every", "n_steps", "rollout", "minibatch", "epochs", "q_draws")
 SWITCHES = ("symmetry", "sees_all", "normalize", "normalize_advantage", "compile", "layer_norm")
 WIDTHS = ("hidden", "actor_hidden", "critic_hidden", "q_hidden")
@@ -32,8 +34,10 @@ def check_config(config: Any) -> None:
             raise ValueError(f"{name} is {value!r}, expected a number > 0")
         if name in SHARES and not (number and 0 <= value <= 1):
             raise ValueError(f"{name} is {value!r}, expected a number in [0, 1]")
-        if name in NOISES and value is not None and not (number and 0 <= value < math.inf):
+        if name in NOISES and not (value is None and name in OPTIONAL) and not (number and 0 <= value < math.inf):
             raise ValueError(f"{name} is {value!r}, expected a finite number >= 0")
+        if name == "target_entropy_per_joint" and not (number and math.isfinite(value)):
+            raise ValueError(f"{name} is {value!r}, expected a finite number")
         if name in SWITCHES and not isinstance(value, bool):
             raise ValueError(f"{name} is {value!r}, expected true or false")
         if name == "betas" and not (_is_tuple(value) and len(value) == 2 and all(0 <= beta < 1 for beta in value)):

@@ -100,8 +100,6 @@ class FastSACConfig:
         check_config(self)
         if not (isinstance(self.atoms, int) and self.atoms >= 2):
             raise ValueError(f"atoms is {self.atoms!r}, expected a whole number of at least 2")
-        if not math.isfinite(self.target_entropy_per_joint):
-            raise ValueError(f"target_entropy_per_joint is {self.target_entropy_per_joint!r}, expected a finite number")
 
 
 class Layout(Protocol):
@@ -386,7 +384,8 @@ class FastSAC(Copied):
         return copy.deepcopy({**parts, **rest, "generator": self.generator.get_state()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where ``state_dict`` was taken."""
+        """Go on exactly where ``state_dict`` was taken; one from before actors were averaged has the actor's own."""
+        state = {"averaged": state["actor"], "actor_steps": 0, **state}
         for name in MODULES + STEPS:
             getattr(self, name).load_state_dict(state[name])
         self.log_alpha.data.copy_(state["log_alpha"])

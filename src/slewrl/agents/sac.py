@@ -222,7 +222,8 @@ class SAC(Copied):
         return copy.deepcopy({**nets, **steps, **rest})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where ``state_dict`` was taken."""
+        """Go on exactly where ``state_dict`` was taken; one from before actors were averaged has the actor's own."""
+        state = {"averaged": state["actor"], "updates": 0, "pink": torch.empty(0), **state}
         for name in NETS:
             getattr(self, name).flat.copy_(state[name])
         for name in STEPS:

@@ -182,7 +182,8 @@ class TD3(Copied):
         return copy.deepcopy({**nets, **steps, **rest})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where ``state_dict`` was taken."""
+        """Go on exactly where ``state_dict`` was taken; one from before actors were averaged has the actor's own."""
+        state = {"averaged": state["actor"], **state}
         for name in NETS:
             getattr(self, name).flat.copy_(state[name])
         for name in STEPS:
