@@ -46,7 +46,7 @@ test-slow: setup
 	@touch $@
 
 test-mjlab: .venv-mjlab/.installed
-	.venv-mjlab/bin/python -m pytest tests/test_mjlab.py tests/test_action_term.py tests/test_rsl_rl.py
+	.venv-mjlab/bin/python -m pytest tests/integrations/test_mjlab.py tests/integrations/test_action_term.py tests/integrations/test_rsl_rl.py
 
 lint: setup
 	$(BIN)/ruff check .

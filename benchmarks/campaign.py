@@ -26,12 +26,12 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from slewrl.campaign.paper import AGENTS, METHODS, RIVALS, TASKS
 from slewrl.campaign.runner import Runner
 from slewrl.campaign.spec import Campaign, grid
 from slewrl.campaign.store import Store
 from slewrl.campaign.view import watched
-from slewrl.runs import RunSpec
+from slewrl.paper.grids import AGENTS, METHODS, RIVALS, TASKS
+from slewrl.training.runs import RunSpec
 
 EVALUATIONS, INCREMENTS, BINS, EPISODES, JOINTS = 300, 500, 50, 10, 8
 """Rows of a run's files, and columns: those of Ant-v5 at the paper's budget."""

@@ -19,9 +19,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from slewrl.campaign.paper import AGENTS, CAMPAIGNS, TASKS
-from slewrl.runs import RunFolder, RunSpec
-from slewrl.train import Trainer
+from slewrl.paper.grids import AGENTS, CAMPAIGNS, TASKS
+from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.trainer import Trainer
 
 
 @dataclass(frozen=True)

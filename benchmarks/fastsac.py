@@ -28,8 +28,8 @@ from rich.table import Table
 from slewrl import RateLimits, make_layer
 from slewrl.agents.fastsac import FastSAC, FastSACConfig
 from slewrl.agents.recipes import RECIPES
-from slewrl.envs.worlds import Layout, Mirror
-from slewrl.replay import Batch
+from slewrl.agents.replay import Batch
+from slewrl.envs.vec_env import Layout, Mirror
 
 RECIPE = RECIPES["fastsac"]["cpu"]
 SIZE, PRIVILEGED, JOINTS = 55, 3, 13

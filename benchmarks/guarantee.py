@@ -25,7 +25,7 @@ import torch
 from page import write
 
 from slewrl import LAYERS, RateLimits, __version__, make_layer
-from slewrl.audit import (
+from slewrl.layers.audit import (
     Scale,
     Tally,
     adversarial_cases,

@@ -32,8 +32,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from slewrl.runs import RunFolder, RunSpec
-from slewrl.train import Trainer
+from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.trainer import Trainer
 
 MINIBATCH, EPOCHS = 64, 10
 Turn = Callable[[], None]

@@ -29,8 +29,8 @@ from rich.console import Console
 from rich.table import Table
 
 from slewrl import RateLimits
-from slewrl.runs import RunFolder, RunSpec, difference, write_csv
-from slewrl.train import EVALUATION_SEED, check_spec, train
+from slewrl.training.runs import RunFolder, RunSpec, difference, write_csv
+from slewrl.training.trainer import EVALUATION_SEED, check_spec, train
 
 EPISODES, EVALUATIONS = 5, 20
 NAMES = {"gae": "scalar advantage (GAE)", "action": "action-conditioned advantage"}

@@ -24,12 +24,12 @@ from rich.table import Table
 
 from slewrl import RateLimit, RateLimits
 from slewrl.envs.augment import Augment
-from slewrl.evaluate import evaluate
 from slewrl.integrations.sb3 import SAC
 from slewrl.layers.base import Decision
-from slewrl.play import load_policy
-from slewrl.runs import RunFolder, RunSpec
-from slewrl.train import EVALUATION_SEED, train
+from slewrl.training.evaluate import evaluate
+from slewrl.training.policy import load_policy
+from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.trainer import EVALUATION_SEED, train
 
 EPISODES = 10
 

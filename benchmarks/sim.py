@@ -12,10 +12,10 @@ import time
 
 import numpy as np
 
-from slewrl.envs.locomotion import Locomotion
-from slewrl.envs.vector import Physics
-from slewrl.envs.walking import TASKS
 from slewrl.limits import RateLimits
+from slewrl.locomotion.env import Locomotion
+from slewrl.locomotion.physics import Physics
+from slewrl.locomotion.tasks import TASKS
 
 
 def recorded(worlds: Locomotion, steps: int) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -6,9 +6,9 @@
 
 On Unitree G1 under the paper's limits (13 joints, kappa 4), float32:
 
-* violations: actions outside F_t in exact arithmetic, of --draws adversarial ones (`slewrl.audit`); `budget` must keep
-  its budget as well, `aram` is given a tenth of them and `qp` a hundredth. Raw: the same of what is judged, or of what
-  the solver answered, before the guard.
+* violations: actions outside F_t in exact arithmetic, of --draws adversarial ones (`slewrl.layers.audit`); `budget`
+  must keep its budget as well, `aram` is given a tenth of them and `qp` a hundredth. Raw: the same of
+  what is judged, or of what the solver answered, before the guard.
 * joints: mean |da_i| / delta_i of the joint with the widest limit, then of the narrowest, when every latent is +-1000,
   and when latents are N(0, 1); prev is drawn so that no range is in the way.
 * coverage: volume share of F_t that is reached: of 8 192 uniform points of it, for three joints (the narrowest, one
@@ -39,15 +39,15 @@ from page import write
 from torch import Tensor
 
 from slewrl import LAYERS, ActionLayer, RateLimits, make_layer
-from slewrl.audit import adversarial_cases, executed_by, judge_budget
-from slewrl.box import FeasibleBox
-from slewrl.campaign.paper import CAMPAIGNS
 from slewrl.layers import BENCHMARK_LAYERS
-from slewrl.layers.aram import ARAM
+from slewrl.layers.audit import adversarial_cases, executed_by, judge_budget
 from slewrl.layers.budget import Budget
-from slewrl.layers.qp import QP
+from slewrl.limits.box import FeasibleBox
+from slewrl.paper.families import CELLS, command, markdown, read_cells, returned, table_of
+from slewrl.paper.grids import CAMPAIGNS
+from slewrl.paper.rivals.aram import ARAM
+from slewrl.paper.rivals.qp import QP
 from slewrl.report.data import load
-from slewrl.report.families import CELLS, command, markdown, read_cells, returned, table_of
 
 LIMITS = RateLimits.preset("G1", "paper")
 ORDER = LIMITS.delta.argsort(kind="stable")

@@ -36,9 +36,9 @@ from rich.progress import track
 from rich.table import Table
 
 from slewrl import RateLimits
-from slewrl.nets import product
-from slewrl.runs import RunFolder, RunSpec
-from slewrl.train import Trainer
+from slewrl.agents.nets import product
+from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.trainer import Trainer
 
 Advance = Callable[[int], None]
 """Takes a number of steps and makes them."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl import RateLimits
-from slewrl.campaign.paper import TASKS
+from slewrl.paper.grids import TASKS
 
 EPISODES = 10
 Move = Callable[[NDArray[np.float64]], NDArray[np.float64]]

@@ -16,8 +16,8 @@ from typing import Any
 from page import write
 
 from slewrl import RateLimits, __version__
-from slewrl.importers import from_sheet, read_sheet
-from slewrl.rates import DatasheetError
+from slewrl.limits.files import from_sheet, read_sheet
+from slewrl.limits.rates import DatasheetError
 
 DT = 0.02
 

@@ -25,8 +25,8 @@ from torch import nn, optim
 from torch.utils.tensorboard import SummaryWriter
 
 from slewrl import Action, RateLimits, make_layer
-from slewrl.augmented import previous_action
 from slewrl.envs.augment import AugmentVector
+from slewrl.limits.augmented import previous_action
 
 
 @dataclass

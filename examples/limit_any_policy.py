@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from slewrl import boxmath
 from slewrl.deploy.limiter import RateLimiter  # numpy and pyyaml, no torch
+from slewrl.limits import boxmath
 
 limiter = RateLimiter.from_yaml(Path(__file__).with_name("leg_limits.yaml"))  # from slewrl limits leg.urdf ...
 pose, policy = np.zeros(5), np.random.default_rng(0)  # what the encoders say; whatever you have for a policy

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from slewrl import RateLimits
-from slewrl.audit import paper_limits, random_limits
 from slewrl.cli import main
+from slewrl.layers.audit import paper_limits, random_limits
 
 torch.set_num_threads(1)
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from slewrl.deploy.export import export_bundle
-from slewrl.runs import RunFolder, RunSpec
-from slewrl.train import train
+from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.trainer import train
 
 SPEC = RunSpec("Pendulum-v1", steps=300, learning_starts=200, evaluate_every=300, evaluate_episodes=1, batch_size=16)
 

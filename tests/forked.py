@@ -8,12 +8,12 @@ from pathlib import Path
 from signal import SIGTERM
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["slewrl.train", "slewrl.agents.sac", "slewrl.layers.ddsrad"])
+CONTEXT.set_forkserver_preload(["slewrl.training.trainer", "slewrl.agents.sac", "slewrl.layers.ddsrad"])
 
 
 def _train(path: str) -> None:
-    from slewrl.runs import RunFolder
-    from slewrl.train import train
+    from slewrl.training.runs import RunFolder
+    from slewrl.training.trainer import train
 
     folder = RunFolder(Path(path))
     train(folder.spec(), folder)
@@ -48,11 +48,11 @@ TRAPS = ("unlink", "rmdir", "replace", "fsync", "posix_fallocate")
 def _extend(path: str, steps: int, calls: int, log_every: int) -> None:
     import signal
 
-    from slewrl import train
-    from slewrl.extend import extend
-    from slewrl.runs import RunFolder
+    from slewrl.training import trainer
+    from slewrl.training.extend import extend
+    from slewrl.training.runs import RunFolder
 
-    train.LOG_EVERY, left = log_every, [calls]
+    trainer.LOG_EVERY, left = log_every, [calls]
 
     def trap(function):
         def counted(*arguments, **more):
@@ -67,7 +67,7 @@ def _extend(path: str, steps: int, calls: int, log_every: int) -> None:
     with folder.lock():
         for name in TRAPS:
             setattr(os, name, trap(getattr(os, name)))
-        train.train_locked(extend(folder, steps), folder)
+        trainer.train_locked(extend(folder, steps), folder)
 
 
 def extending(path: Path, steps: int, calls: int, log_every: int) -> int:

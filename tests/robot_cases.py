@@ -2,9 +2,9 @@
 
 from tiny_campaign import cell
 
-from slewrl.campaign.paper import METHODS
+from slewrl.paper.grids import METHODS
+from slewrl.paper.published import paper_values
 from slewrl.report.methods import LABELS
-from slewrl.report.published import paper_values
 
 LEGS = ("left", "right")
 JOINTS = {

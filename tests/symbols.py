@@ -21,7 +21,7 @@ def exists(symbol: str) -> bool:
 
 
 def dotted_exists(path: str) -> bool:
-    """The same of "slewrl.limits.RateLimits", or of a module "slewrl.theory"."""
+    """The same of "slewrl.limits.RateLimits", or of a module "slewrl.paper.theory"."""
     if body_of(path) is not None:
         return True
     parts = path.split(".")

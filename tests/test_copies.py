@@ -15,7 +15,9 @@ import torch
 from slewrl import LAYERS, RateLimit, RateLimits, make_layer
 from slewrl.agents import fastsac, ppo, ppo_lag, sac, td3
 from slewrl.agents.action_value import ActionValue
+from slewrl.agents.nets import Adam, Ensemble
 from slewrl.agents.normalize import Normalizer
+from slewrl.agents.replay import Replay
 from slewrl.agents.rollout import Rollout
 from slewrl.deploy.limiter import RateLimiter
 from slewrl.envs.augment import Augment, AugmentVector
@@ -24,8 +26,6 @@ from slewrl.integrations.action_term import CommandChain, Guard
 from slewrl.integrations.gymnasium import RateLimitVector
 from slewrl.integrations.simulator import Ledger, SimulatedWorlds, Stream
 from slewrl.layers.arrays import ArrayLayer
-from slewrl.nets import Adam, Ensemble
-from slewrl.replay import Replay
 
 WAYS = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda x: pickle.loads(pickle.dumps(x))}
 LIMITS = RateLimits(0.1, -1, 1, names=["a", "b"])

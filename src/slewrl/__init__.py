@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slewrl.box import FeasibleBox
     from slewrl.integrations.gymnasium import RateLimit, RateLimitVector
     from slewrl.layers import LAYERS, Action, ActionLayer, make_layer
     from slewrl.limits import RateLimits
+    from slewrl.limits.box import FeasibleBox
 
 __version__ = "0.1.0"
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "FeasibleBox": "slewrl.box",
+    "FeasibleBox": "slewrl.limits.box",
     "LAYERS": "slewrl.layers",
     "Action": "slewrl.layers",
     "ActionLayer": "slewrl.layers",

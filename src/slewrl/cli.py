@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from slewrl import __version__
-from slewrl.campaign.commands import CampaignCommand
+from slewrl.commands.campaign import CampaignCommand
 from slewrl.commands.deploy import Check, Export
 from slewrl.commands.limits import Limits
 from slewrl.commands.pages import Demo, Report

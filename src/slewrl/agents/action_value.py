@@ -22,9 +22,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slewrl.agents.nets import Adam, Ensemble
+from slewrl.agents.replay import Batch
 from slewrl.copying import Copied
-from slewrl.nets import Adam, Ensemble
-from slewrl.replay import Batch
 
 Draw = Callable[[Tensor], Tensor]
 """Observations (B, n), as the networks see them, to executed actions (B, d), drawn from the policy."""

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slewrl.augmented import previous_action
 from slewrl.limits import RateLimits
+from slewrl.limits.augmented import previous_action
 
 
 class CriticView:

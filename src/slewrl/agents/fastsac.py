@@ -24,11 +24,11 @@ from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.c51 import project
 from slewrl.agents.config import check_config
 from slewrl.agents.normalize import Normalizer
-from slewrl.augmented import previous_action
+from slewrl.agents.replay import Batch
 from slewrl.copying import Copied
 from slewrl.layers.base import Action, ActionLayer, Decision
 from slewrl.limits import RateLimits
-from slewrl.replay import Batch
+from slewrl.limits.augmented import previous_action
 
 MODULES = ("actor", "averaged", "critics", "targets", "normalizer")
 STEPS = ("actor_step", "critic_step", "alpha_step")

@@ -24,14 +24,14 @@ from torch import Tensor, nn
 
 from slewrl.agents.action_value import ActionValue
 from slewrl.agents.config import check_config
+from slewrl.agents.nets import Adam, Ensemble
 from slewrl.agents.normalize import Normalizer
+from slewrl.agents.replay import Batch
 from slewrl.agents.rollout import Floats, Rollout, gae
-from slewrl.augmented import previous_action
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
-from slewrl.nets import Adam, Ensemble
-from slewrl.replay import Batch
+from slewrl.limits.augmented import previous_action
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 SLOWEST, FASTEST = 1e-5, 1e-2

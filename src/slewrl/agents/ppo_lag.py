@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.agents.ppo import PPO, PPOConfig, Sample, _flat
-from slewrl.augmented import previous_action
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
+from slewrl.limits.augmented import previous_action
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from torch import Tensor
 from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.config import check_config
 from slewrl.agents.critic_view import CriticView
+from slewrl.agents.nets import Adam, Ensemble
 from slewrl.agents.noise import PinkNoise
-from slewrl.augmented import previous_action
+from slewrl.agents.replay import Batch
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision, Draw
 from slewrl.limits import RateLimits
-from slewrl.nets import Adam, Ensemble
-from slewrl.replay import Batch
+from slewrl.limits.augmented import previous_action
 
 NETS = ("actor", "averaged", "critics", "targets")
 STEPS = ("actor_step", "critic_step", "alpha_step")

@@ -15,12 +15,12 @@ from torch import Tensor
 from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.config import check_config
 from slewrl.agents.critic_view import CriticView
-from slewrl.augmented import previous_action
+from slewrl.agents.nets import Adam, Ensemble
+from slewrl.agents.replay import Batch
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
-from slewrl.nets import Adam, Ensemble
-from slewrl.replay import Batch
+from slewrl.limits.augmented import previous_action
 
 NETS = ("actor", "averaged", "critics", "target_actor", "target_critics")
 STEPS = ("actor_step", "critic_step")

@@ -20,8 +20,8 @@ from typing import Any
 
 from slewrl.campaign.store import Store, note_error, noted_error, state_of
 from slewrl.campaign.worker import BUSY, ENDS, FAILED, FINISHED
-from slewrl.files import open_own
-from slewrl.runs import RunFolder, RunSpec
+from slewrl.io.files import open_own
+from slewrl.training.runs import RunFolder, RunSpec
 
 TRIES = 3
 Watch = Callable[["Runner"], None]

@@ -9,10 +9,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-from slewrl import printed
 from slewrl.errors import shortened
 from slewrl.registry import did_you_mean
-from slewrl.runs import RunSpec
+from slewrl.training.runs import RunSpec
 
 FIELDS = tuple(field.name for field in dataclasses.fields(RunSpec))
 MOST_RUNS = 100_000
@@ -120,6 +119,8 @@ class Selection:
 
 def cooked(campaign: Campaign, recipe: Literal["ours", "paper"]) -> Campaign:
     """The cells of the paper's agents with another recipe; the same campaign if they have it."""
+    from slewrl.paper import printed
+
     if not any(spec.agent in printed.AGENTS for spec in campaign.runs):
         agents = ", ".join(dict.fromkeys(spec.agent for spec in campaign.runs))
         raise ValueError(f"--recipe is for {', '.join(printed.AGENTS)}; campaign {campaign.name!r} has {agents}")
@@ -146,7 +147,7 @@ def _only(runs: Sequence[RunSpec], field: str, wanted: tuple[str, ...], name: st
 
 def load_campaign(name: str) -> Campaign:
     """One of ours by name, or a user's own from a .py file (which defines CAMPAIGN) or a .yaml file."""
-    from slewrl.campaign.paper import CAMPAIGNS
+    from slewrl.paper.grids import CAMPAIGNS
 
     path = Path(name)
     if path.suffix not in (".py", ".yaml", ".yml"):
@@ -168,7 +169,7 @@ def _from_python(path: Path) -> Campaign:
 
 def _from_yaml(path: Path) -> Campaign:
     """``base``: fields all runs share; ``grid``: field -> list of values; ``about``: a line."""
-    from slewrl.plain_yaml import UsualLoader, load_yaml
+    from slewrl.io.plain_yaml import UsualLoader, load_yaml
 
     data = load_yaml(path, UsualLoader)
     if not isinstance(data, dict) or not isinstance(data.get("grid"), dict):

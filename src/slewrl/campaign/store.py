@@ -17,8 +17,8 @@ from typing import Literal
 
 from slewrl.campaign.spec import Campaign
 from slewrl.errors import shortened
-from slewrl.files import FINAL, open_own, read_json, read_text, refuse_linked_folders, write_atomically
-from slewrl.runs import RunFolder, RunSpec, difference, read_spec
+from slewrl.io.files import FINAL, open_own, read_json, read_text, refuse_linked_folders, write_atomically
+from slewrl.training.runs import RunFolder, RunSpec, difference, read_spec
 
 VERSION, BEFORE_RECIPES = 2, 1
 """Of campaign.json: what is written, and what is read as well."""

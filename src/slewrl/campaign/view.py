@@ -14,7 +14,7 @@ from rich.text import Text
 
 from slewrl.campaign.runner import Runner, Watch
 from slewrl.campaign.store import Progress, Store
-from slewrl.console import Console
+from slewrl.io.console import Console
 
 COLOURS = {"done": "green", "running": "cyan", "failed": "red", "stopped": "yellow", "waiting": "dim"}
 

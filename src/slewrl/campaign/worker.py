@@ -16,9 +16,9 @@ import traceback
 from pathlib import Path
 
 from slewrl.campaign.store import error_file, note_error, state_of
-from slewrl.files import FINAL
-from slewrl.runs import RunFolder
-from slewrl.trust import code_named, require_trust
+from slewrl.io.files import FINAL
+from slewrl.io.trust import code_named, require_trust
+from slewrl.training.runs import RunFolder
 
 FINISHED, STOPPED, FAILED, BUSY = 0, 3, 10, 11
 """Finished; asked to stop; raised (error.txt says what); another process is at it. 1 is Python's own."""
@@ -59,11 +59,11 @@ def _run_or_note(folder: RunFolder, trust: bool, steps: int, keep_replay: bool) 
 
 
 def _run(folder: RunFolder, trust: bool, steps: int, keep_replay: bool) -> int:
-    from slewrl import checkpoint
     from slewrl.envs.tasks import is_gymnasium
-    from slewrl.extend import extend
-    from slewrl.play import evaluate_run
-    from slewrl.train import train_locked
+    from slewrl.training import checkpoint
+    from slewrl.training.extend import extend
+    from slewrl.training.policy import evaluate_run
+    from slewrl.training.trainer import train_locked
 
     spec = folder.spec()
     require_trust(code_named(spec.task, spec.layer, spec.agent), folder.path, trust)

@@ -7,9 +7,9 @@ from pathlib import Path
 import tyro
 from rich.text import Text
 
-from slewrl.console import Console, bold
 from slewrl.deploy import Format
 from slewrl.errors import UserFacingError
+from slewrl.io.console import Console, bold
 
 
 @dataclass(frozen=True)

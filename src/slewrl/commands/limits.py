@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.measure import Measurement
 from rich.table import Table
 
-from slewrl.console import Console, bold
+from slewrl.io.console import Console, bold
 
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
@@ -89,9 +89,8 @@ class Limits:
 
     def load(self) -> "tuple[RateLimits, dict[str, str] | None, tuple[str, ...]]":
         """The limits this command is about, the unit of each joint if it is known, and what else to tell."""
-        from slewrl import importers
-        from slewrl.datasheets import holds_our_limits
-        from slewrl.limits import RateLimits
+        from slewrl.limits import RateLimits, files
+        from slewrl.limits.datasheets import holds_our_limits
 
         path = Path(self.source)
         if not path.is_file() and ":" not in self.source:
@@ -99,8 +98,8 @@ class Limits:
         if path.is_file() and not (path.suffix.lower() in (".yaml", ".yml") and holds_our_limits(path)):
             if self.dt is None:
                 raise ValueError("--dt is missing: the control period in seconds, e.g. --dt 0.02 for 50 Hz")
-            read = importers.from_sheet(
-                importers.read_sheet(path, self.urdf),
+            read = files.from_sheet(
+                files.read_sheet(path, self.urdf),
                 self.dt,
                 self.safety,
                 self.joints or None,
@@ -122,7 +121,7 @@ class Limits:
 
     def _wanted(self, limits: "RateLimits") -> tuple[str, ...]:
         """The joints of limits that are there already."""
-        from slewrl.rates import matching
+        from slewrl.limits.rates import matching
 
         out = set(matching(self.exclude, limits.names, self.source))
         return tuple(name for name in self.joints or limits.names if name not in out)
@@ -196,8 +195,8 @@ def _table(limits: "RateLimits", title: str, with_groups: bool) -> Table:
 
 def _heterogeneity(limits: "RateLimits", units: Mapping[str, str] | None) -> str:
     """kappa of the joints of each unit, and how much larger F_t is than SRad's ball if there is one unit."""
-    from slewrl import theory
-    from slewrl.reading import MIXED, UNSAID
+    from slewrl.limits.parse import MIXED, UNSAID
+    from slewrl.paper import theory
 
     if limits.units == UNSAID:
         return "kappa is not given: the file does not say which joints slide (--urdf)"

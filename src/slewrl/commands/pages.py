@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from slewrl.console import Console, bold
+from slewrl.io.console import Console, bold
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Demo:
 
     def run(self) -> int:
         """Run the demo; the exit code is 1 if a hard layer broke a limit."""
-        from slewrl import demo
+        from slewrl.commands import demo
 
         for name in ("cases", "steps"):
             if getattr(self, name) < 1:

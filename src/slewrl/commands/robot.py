@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from slewrl.console import Console, bold
+from slewrl.io.console import Console, bold
 
 if TYPE_CHECKING:
     from slewrl.robots.spec import RobotSpec
@@ -63,7 +63,7 @@ class Robot:
         return 0
 
     def _next(self, robot: "RobotSpec") -> str:
-        from slewrl.envs.walking import TASKS
+        from slewrl.locomotion.tasks import TASKS
 
         ours = [name for name, task in TASKS.items() if task.robot == self.source.lower() and task.ground == "flat"]
         if not ours and not Path(self.source).is_file():
@@ -100,7 +100,7 @@ class Robot:
 def find_robot(source: str) -> "RobotSpec":
     """One of ours by name, or a user's own by its file."""
     from slewrl.robots import ROBOTS
-    from slewrl.robots.own import read_robot
+    from slewrl.robots.custom import read_robot
 
     if source.lower() in ROBOTS:
         robot: RobotSpec = ROBOTS[source.lower()]

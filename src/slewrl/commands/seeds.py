@@ -8,8 +8,8 @@ import tyro
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slewrl.console import Console, bold
-from slewrl.stats import seeds_needed
+from slewrl.io.console import Console, bold
+from slewrl.report.stats import seeds_needed
 
 POWERS = (0.5, 0.8, 0.9)
 FACTORS = (0.5, 1.0, 2.0)

@@ -8,11 +8,11 @@ import tyro
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from slewrl.console import Console, bold
-from slewrl.runs import RunFolder
+from slewrl.io.console import Console, bold
+from slewrl.training.runs import RunFolder
 
 if TYPE_CHECKING:
-    from slewrl.play import Seen, Walker
+    from slewrl.render.play import Seen, Walker
 
 PATIENCE = "rendering; a MuJoCo episode of 1 000 frames takes a minute or two without a GPU"
 
@@ -34,7 +34,7 @@ class Evaluate:
 
     def run(self) -> int:
         """Print return, utilisation and exact violations."""
-        from slewrl.play import evaluate_run
+        from slewrl.training.policy import evaluate_run
 
         if self.episodes < 1:
             raise ValueError(f"--episodes is {self.episodes}, expected at least 1")
@@ -88,7 +88,7 @@ class Play:
 
     def run(self) -> int:
         """Render, write, and say what was seen."""
-        from slewrl import play
+        from slewrl.render import play
 
         if self.episodes < 1:
             raise ValueError(f"--episodes is {self.episodes}, expected at least 1")
@@ -108,7 +108,7 @@ class Play:
 
     def _walk(self, walker: "Walker") -> None:
         if self.view:
-            from slewrl.viewer import view
+            from slewrl.render.viewer import view
 
             view(walker.worlds, walker.act, self.seed, Console().print)
         if self.picture:

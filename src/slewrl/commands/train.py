@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import tyro
 
-from slewrl.console import Console, bold
 from slewrl.errors import UserFacingError, shortened
-from slewrl.printed import as_printed
-from slewrl.runs import RunFolder, RunSpec, with_recipe
-from slewrl.trust import allow_modules_here, code_named, require_trust
+from slewrl.io.console import Console, bold
+from slewrl.io.trust import allow_modules_here, code_named, require_trust
+from slewrl.paper.printed import as_printed
+from slewrl.training.runs import RunFolder, RunSpec, with_recipe
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Train:
 
     def run(self) -> int:
         """Train to the end, with a progress line; Ctrl-C checkpoints first."""
-        from slewrl.progress import progress_line
-        from slewrl.train import train
+        from slewrl.training.progress import progress_line
+        from slewrl.training.trainer import train
 
         if self.resume and (self.spec != RunSpec() or self.set or self.paper_mode or self.out):
             raise ValueError(f"--resume takes everything but --steps from {self.resume}: leave the other options out")
@@ -82,7 +82,7 @@ class Train:
 
     def _extended(self, folder: RunFolder, spec: RunSpec) -> RunSpec:
         """The run's spec, with the budget asked for if one is."""
-        from slewrl.extend import extend
+        from slewrl.training.extend import extend
 
         if self.steps is None:
             return spec
@@ -90,7 +90,7 @@ class Train:
             return extend(folder, self.steps)
 
     def _begin(self) -> RunFolder:
-        from slewrl.train import check_spec
+        from slewrl.training.trainer import check_spec
 
         spec = self._chosen()
         if code_named(spec.task, spec.layer, spec.agent):

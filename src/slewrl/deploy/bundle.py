@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.agents.recipes import agent_options, upgraded
-from slewrl.boxmath import exact, round_down
 from slewrl.deploy.graph import read_graph
 from slewrl.errors import UserFacingError, shortened
-from slewrl.reading import read_groups, read_limits, repeated
+from slewrl.limits.boxmath import exact, round_down
+from slewrl.limits.parse import read_groups, read_limits, repeated
 
 VERSION = 1
 MAGIC = b"slewrl-bundle "

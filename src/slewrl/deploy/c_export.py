@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from slewrl import __version__, boxmath
+from slewrl import __version__
 from slewrl.deploy.bundle import Bundle, trained
 from slewrl.deploy.limiter import HasLimits, RateLimiter
 from slewrl.deploy.network import Activation, Clamp, Dense, LayerNorm, Normalize, Step, read_network
 from slewrl.errors import UserFacingError
+from slewrl.limits import boxmath
 
 TEMPLATES = Path(__file__).parent / "c"
 WIDTH = 116

@@ -13,24 +13,24 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from slewrl import __version__
+from slewrl.agents.nets import Ensemble
 from slewrl.agents.normalize import Normalizer
-from slewrl.box import FeasibleBox
 from slewrl.deploy import bundle
 from slewrl.deploy.network import Activation, Clamp, LayerNorm, Normalize, Step, read_network
 from slewrl.envs.augment import Augment
 from slewrl.envs.reset import start_action
 from slewrl.envs.tasks import is_gymnasium
 from slewrl.errors import UserFacingError, shortened
-from slewrl.files import read_json
+from slewrl.io.files import read_json
+from slewrl.io.trust import code_named, require_trust
 from slewrl.layers import make_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.layers.budget import Budget
 from slewrl.limits import RateLimits
-from slewrl.nets import Ensemble
-from slewrl.play import Policy, load_policy
-from slewrl.reading import Values
-from slewrl.train import EVALUATION_SEED
-from slewrl.trust import code_named, require_trust
+from slewrl.limits.box import FeasibleBox
+from slewrl.limits.parse import Values
+from slewrl.training.policy import Policy, load_policy
+from slewrl.training.trainer import EVALUATION_SEED
 
 COMMAND = "velocity"
 """The one command of our walking tasks: ahead and to the left, m/s, and yaw rate, rad/s."""

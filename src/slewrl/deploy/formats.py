@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from slewrl.deploy.export import DeployedPolicy
-    from slewrl.reading import Values
+    from slewrl.limits.parse import Values
 
 DEFAULT_OUT: dict[Format, str] = {
     "bundle": "policy.bundle", "c": "policy.h", "onnx": "policy.onnx",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slewrl.reading import repeated
+from slewrl.limits.parse import repeated
 
 OPERATORS = frozenset((
     "Abs", "Add", "And", "Atan", "Cast", "Ceil", "Celu", "Clip", "Concat", "Cos", "Div", "Elu", "Equal", "Erf", "Exp",

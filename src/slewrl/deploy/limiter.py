@@ -21,8 +21,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slewrl.boxmath import LARGEST, as_power
 from slewrl.copying import Copied
+from slewrl.limits.boxmath import LARGEST, as_power
 
 Vector = NDArray[np.float64]
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
@@ -112,8 +112,8 @@ class RateLimiter(Copied):
 
         Needs pyyaml besides numpy.
         """
-        from slewrl.importers import from_yaml
-        from slewrl.reading import read_limits
+        from slewrl.limits.files import from_yaml
+        from slewrl.limits.parse import read_limits
 
         said = from_yaml(path)
         limits = read_limits(None, said["low"], said["high"], said["up"], said["down"], None)

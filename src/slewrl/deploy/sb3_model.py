@@ -25,10 +25,10 @@ from slewrl.deploy.export import Clamped, Deployable, DeployedPolicy, describe
 from slewrl.envs.reset import known_start
 from slewrl.errors import UserFacingError, shortened
 from slewrl.integrations import MODEL_VERSION, full_name
+from slewrl.io.trust import code_named, require_trust
 from slewrl.layers import make_layer
 from slewrl.limits import RateLimits
-from slewrl.reading import Values
-from slewrl.trust import code_named, require_trust
+from slewrl.limits.parse import Values
 
 ACTORS = {"SAC": ("actor.latent_pi.", "actor.mu."), "TD3": ("actor.mu.",)}
 """Algorithm -> how the names of its actor's weights begin, in the order of layers."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slewrl import boxmath
 from slewrl.deploy.limiter import Vector
+from slewrl.limits import boxmath
 
 if TYPE_CHECKING:
     from slewrl.deploy.controller import Controller

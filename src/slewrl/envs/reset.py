@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.limits import RateLimits
-from slewrl.reading import Values, read_reset
+from slewrl.limits.parse import Values, read_reset
 
 RESET = "reset_action"
 """The key in options and info."""

@@ -9,10 +9,10 @@ from typing import Any
 import gymnasium as gym
 
 from slewrl.envs.augment import check_action_space
-from slewrl.envs.singles import Singles
-from slewrl.envs.walking import OWN, TASKS, Options
-from slewrl.envs.worlds import Worlds
+from slewrl.envs.gym_vec_env import Singles
+from slewrl.envs.vec_env import Worlds
 from slewrl.limits import RateLimits
+from slewrl.locomotion.tasks import OWN, TASKS, Options
 
 THREADS = "SLEWRL_THREADS"
 """Environment variable: threads of a simulator of many worlds (default: one per core; a campaign's runs have one)."""
@@ -68,12 +68,12 @@ def make_worlds(
 
 
 def _locomotion(task: str, limits: RateLimits, count: int, options: dict[str, Any], training: bool) -> Worlds:
-    from slewrl.envs.locomotion import Locomotion
+    from slewrl.locomotion.env import Locomotion
 
     robot = None
     chosen = TASKS.get(task, OWN)
     if task.startswith(OWN_ROBOT):
-        from slewrl.robots.own import read_robot
+        from slewrl.robots.custom import read_robot
 
         robot = read_robot(_file(task))
     chosen = dataclasses.replace(chosen, options=dataclasses.replace(chosen.options, **_tuples(options)))
@@ -124,7 +124,7 @@ def task_preset(task: str, name: str) -> RateLimits:
     """Limits by the name of a preset: the task's, or those of the robot it is about."""
     rest = task.partition(":")[2]
     if task.startswith(OWN_ROBOT):
-        from slewrl.robots.own import read_robot
+        from slewrl.robots.custom import read_robot
 
         return read_robot(_file(task)).rate_limits(name)
     if is_simulator(task):

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from slewrl.copying import Copied, Uncopied
-from slewrl.envs.worlds import check_period
+from slewrl.envs.vec_env import check_period
 from slewrl.integrations.simulator import ALIASES, joint_name
 from slewrl.layers import hard_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
-from slewrl.reading import Values
+from slewrl.limits.parse import Values
 
 PREVIOUS = "previous_action"
 """The group of observations that holds the previous action, and nothing else."""

@@ -25,7 +25,7 @@ from slewrl.layers import hard_layer
 from slewrl.layers.arrays import ArrayLayer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
-from slewrl.reading import Values
+from slewrl.limits.parse import Values
 
 Mode = Literal["latent", "absolute"]
 UNSAID: dict[str, Unsaid] = {"latent": "warn", "absolute": "refuse"}

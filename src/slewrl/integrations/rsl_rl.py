@@ -24,7 +24,7 @@ from slewrl.integrations.fixed_start import fixed_start
 from slewrl.layers import hard_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
-from slewrl.reading import Values
+from slewrl.limits.parse import Values
 
 try:
     from rsl_rl.algorithms import PPO

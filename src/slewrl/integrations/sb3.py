@@ -23,14 +23,14 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from slewrl.augmented import previous_action
-from slewrl.box import FeasibleBox
 from slewrl.envs.augment import PREVIOUS
 from slewrl.errors import UserFacingError
 from slewrl.integrations import MODEL_VERSION, full_name
 from slewrl.layers import LAYERS, make_layer
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
+from slewrl.limits.augmented import previous_action
+from slewrl.limits.box import FeasibleBox
 
 try:
     import stable_baselines3 as sb3

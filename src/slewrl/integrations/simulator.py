@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.copying import Copied, Uncopied
-from slewrl.envs.worlds import Episode, Floats, Layout, Moved, check_period
+from slewrl.envs.vec_env import Episode, Floats, Layout, Moved, check_period
 from slewrl.limits import RateLimits
 
 ROBOTS = ("G1", "H1")

@@ -25,16 +25,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributions import Distribution
 
-from slewrl import boxmath
-from slewrl.box import HALF_TYPES, FeasibleBox
 from slewrl.envs.augment import PREVIOUS, check_range
 from slewrl.errors import UserFacingError
 from slewrl.integrations.fixed_start import fixed_start
 from slewrl.layers import ActionLayer, make_layer
 from slewrl.layers.inverse import invert, uninterval
 from slewrl.layers.truncnorm import TruncNorm, truncated_log_density
-from slewrl.limits import RateLimits
-from slewrl.reading import Values
+from slewrl.limits import RateLimits, boxmath
+from slewrl.limits.box import HALF_TYPES, FeasibleBox
+from slewrl.limits.parse import Values
 
 try:
     from tensordict.nn import TensorDictModule

@@ -27,7 +27,7 @@ LAYERS = Registry(
         "budget": "slewrl.layers.budget:Budget",
     },
 )
-BENCHMARK_LAYERS = Registry("layer", {"qp": "slewrl.layers.qp:QP", "aram": "slewrl.layers.aram:ARAM"})
+BENCHMARK_LAYERS = Registry("layer", {"qp": "slewrl.paper.rivals.qp:QP", "aram": "slewrl.paper.rivals.aram:ARAM"})
 """Families the others are compared with, for training and benchmarks only: `qp` calls a solver (extra `bench`)."""
 
 

@@ -15,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slewrl.box import HALF_TYPES, FeasibleBox, LimitTensors
 from slewrl.layers import fused
 from slewrl.layers.place import Placement
 from slewrl.layers.squash import VALUES
 from slewrl.limits import RateLimits
+from slewrl.limits.box import HALF_TYPES, FeasibleBox, LimitTensors
 
 Density = Literal["normalized", "action_scaled", "action"]
 

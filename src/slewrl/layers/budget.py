@@ -22,11 +22,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slewrl import boxmath
-from slewrl.box import FeasibleBox
 from slewrl.layers import place, squash
 from slewrl.layers.base import ActionLayer, squared_norm
-from slewrl.limits import RateLimits
+from slewrl.limits import RateLimits, boxmath
+from slewrl.limits.box import FeasibleBox
 
 WIDE = torch.finfo(torch.float64)
 

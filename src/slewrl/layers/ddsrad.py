@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from slewrl.box import FeasibleBox
 from slewrl.layers import fused, place, squash
 from slewrl.layers.base import Action, ActionLayer, Decision, Draw, latent_cap, squared_norm
+from slewrl.limits.box import FeasibleBox
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slewrl.box import FeasibleBox
+from slewrl.limits.box import FeasibleBox
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 Pull = Callable[[Tensor, Tensor], Tensor]

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from slewrl.box import FeasibleBox
 from slewrl.layers import place, squash
 from slewrl.layers.base import ActionLayer, squared_norm
+from slewrl.limits.box import FeasibleBox
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slewrl.box import FeasibleBox
 from slewrl.layers import place, squash
 from slewrl.layers.base import ActionLayer
+from slewrl.limits.box import FeasibleBox
 
 TINY = torch.finfo(torch.float32).tiny
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slewrl.box import FeasibleBox
 from slewrl.limits import RateLimits
+from slewrl.limits.box import FeasibleBox
 
 RADIUS_FLOOR = 1e-2
 """In action units a radius counts as at least this share of delta, so a density stays finite on a bound."""

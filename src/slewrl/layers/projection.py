@@ -9,9 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from slewrl.box import FeasibleBox
 from slewrl.layers import place, squash
 from slewrl.layers.base import ActionLayer
+from slewrl.limits.box import FeasibleBox
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from typing import Literal
 
 from torch import Tensor
 
-from slewrl.box import FeasibleBox
 from slewrl.layers import place, squash
 from slewrl.layers.base import ActionLayer, squared_norm
+from slewrl.limits.box import FeasibleBox
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.special import log_ndtr, ndtri
 
-from slewrl.box import FeasibleBox
 from slewrl.layers import place, squash
 from slewrl.layers.base import Action, ActionLayer, Decision
+from slewrl.limits.box import FeasibleBox
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 MEAN_CAP, STD_FLOOR, STD_CAP, NOISE_CAP = 1e3, 1e-3, 1e3, 30.0

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from slewrl.report import claims, compare, families
+from slewrl.paper import claims, compare, families
 from slewrl.report.campaign_page import write_page
 from slewrl.report.data import Results, load
 from slewrl.report.plates import plates

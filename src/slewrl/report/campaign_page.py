@@ -13,16 +13,17 @@ from urllib.parse import quote
 
 import numpy as np
 
-from slewrl.report import families, walking
-from slewrl.report.claims import Finding, findings
-from slewrl.report.compare import Comparison, compare
+from slewrl.paper import families
+from slewrl.paper.claims import Finding, findings
+from slewrl.paper.compare import Comparison, compare
+from slewrl.paper.published import NO_TARGETS
+from slewrl.report import walking
 from slewrl.report.data import Broken, Result, Results, Run
 from slewrl.report.figures import DARK, LIGHT
 from slewrl.report.methods import ROBOT_METHODS, backbone, called, in_order, label, note, notes, prices, promises
 from slewrl.report.multiples import REFERENCE
 from slewrl.report.page import STYLE, badge, figure_card, variables
 from slewrl.report.plates import Plate, configurations
-from slewrl.report.published import NO_TARGETS
 from slewrl.report.ranking import best, lead, leads, trails, unranked
 from slewrl.report.seedwise import HEADING, METHOD, by_seed, improvement, improvement_text, interval
 from slewrl.report.sensitivity import sweeps

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from slewrl.distributions import t_quantile
 from slewrl.report.data import Array, Result
+from slewrl.report.distributions import t_quantile
 from slewrl.report.estimates import LEVEL
 from slewrl.report.figures import Ground, legible, sheet
 from slewrl.report.methods import backbone

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from slewrl.agents import recipes
 from slewrl.campaign.store import Store, last_row, state_of
-from slewrl.files import read_json, read_text
-from slewrl.printed import is_printed
-from slewrl.printed import options as printed_options
-from slewrl.runs import RunSpec
-from slewrl.stats import mean_std
+from slewrl.io.files import read_json, read_text
+from slewrl.paper.printed import is_printed
+from slewrl.paper.printed import options as printed_options
+from slewrl.report.stats import mean_std
+from slewrl.training.runs import RunSpec
 
 Array = NDArray[np.float64]
 FIELDS = ("environments", "learning_starts", "batch_size", "capacity", "evaluate_every", "evaluate_episodes")

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from slewrl import stats
+from slewrl.report import stats
 from slewrl.report.data import Result, Run
-from slewrl.stats import ANYTHING, Interval
+from slewrl.report.stats import ANYTHING, Interval
 
 Sample = Mapping[int, float]
 """Seed -> a number of its run."""

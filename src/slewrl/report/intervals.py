@@ -20,9 +20,9 @@ from slewrl.report.figures import Ground, legible, sheet
 from slewrl.report.methods import called, in_order, promises
 from slewrl.report.multiples import axes_are, dashed, places, reference, title
 from slewrl.report.panel import Panel, around, boxes, dashes
+from slewrl.report.stats import around as t_around
+from slewrl.report.stats import iqm, iqms, performance_profile, satterthwaite, stratified_bootstrap
 from slewrl.report.words import width_of
-from slewrl.stats import around as t_around
-from slewrl.stats import iqm, iqms, performance_profile, satterthwaite, stratified_bootstrap
 
 SAMPLES = 1000
 TAUS = np.linspace(0, 1, 51)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from slewrl.campaign.paper import METHODS, RIVALS
+from slewrl.paper.grids import METHODS, RIVALS
 from slewrl.report.data import Result
 
 LABELS = {

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from slewrl.paper.published import limits_in_tables, under_other_limits
 from slewrl.report import curves, density, intervals, radar, scatter, sensitivity
 from slewrl.report.data import Result, Results
 from slewrl.report.figures import Ground, as_two_faced_svg, saved
 from slewrl.report.methods import backbone, called, in_order, label
 from slewrl.report.multiples import REFERENCE
-from slewrl.report.published import limits_in_tables, under_other_limits
 from slewrl.report.ranking import best, change, lead, seeds, unranked
 from slewrl.report.tables import amount, count, share
 from slewrl.robots.groups import robot_of

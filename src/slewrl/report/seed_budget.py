@@ -9,8 +9,8 @@ import numpy as np
 from slewrl.report import estimates as e
 from slewrl.report.data import Result, Results
 from slewrl.report.methods import backbone
+from slewrl.report.stats import Interval, std_interval
 from slewrl.report.tables import count
-from slewrl.stats import Interval, std_interval
 
 
 class Spread(NamedTuple):

@@ -10,8 +10,8 @@ from slewrl.report.data import Result, Results
 from slewrl.report.estimates import LEVEL
 from slewrl.report.methods import LABELS
 from slewrl.report.multiples import REFERENCE
+from slewrl.report.stats import Interval, improvement_interval, probability_of_improvement, t_interval
 from slewrl.report.tables import Column, Table, amount, score_of, tables
-from slewrl.stats import Interval, improvement_interval, probability_of_improvement, t_interval
 
 FEW = 5
 """Seeds that are shown one by one."""

@@ -7,10 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from slewrl.report import walking
-from slewrl.report.data import Result, Results, Score
-from slewrl.report.methods import NOTES, ROBOT_METHODS, Note, backbone, in_order, kind, label, notes, prices, promises
-from slewrl.report.published import (
+from slewrl.paper.published import (
     ENVIRONMENTS,
     NO_TARGETS,
     STEPS,
@@ -18,6 +15,9 @@ from slewrl.report.published import (
     published,
     under_other_limits,
 )
+from slewrl.report import walking
+from slewrl.report.data import Result, Results, Score
+from slewrl.report.methods import NOTES, ROBOT_METHODS, Note, backbone, in_order, kind, label, notes, prices, promises
 
 Task = tuple[str, int]
 """A task and the budget it was trained with: some columns."""

@@ -8,7 +8,7 @@ from slewrl.report.data import Result, Results, Score
 from slewrl.report.estimates import LEVEL
 from slewrl.report.methods import backbone, in_order
 from slewrl.report.seedwise import improvement
-from slewrl.stats import Interval, cv_interval, t_interval
+from slewrl.report.stats import Interval, cv_interval, t_interval
 
 Row = dict[str, str | float | int]
 

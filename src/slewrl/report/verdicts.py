@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slewrl.report.estimates import COUNTED, LEVEL, Estimate
+from slewrl.report.stats import ANYTHING, Interval
 from slewrl.report.tables import amount, count
-from slewrl.stats import ANYTHING, Interval
 
 Verdict = Literal["holds", "does not hold", "undecided", "not measured here"]
 UNDECIDED = "undecided at this budget and number of seeds"

@@ -52,7 +52,7 @@ def _dressed(link: LinkSpec, meshes: Sequence[Geom]) -> LinkSpec:
 
 def in_meshes_of(robot: RobotSpec, source: str) -> RobotSpec:
     """A run's own copy of a robot, with the meshes beside the file it was copied from, if that is still there."""
-    from slewrl.robots.own import read_robot
+    from slewrl.robots.custom import read_robot
 
     try:
         return replace(robot, meshes=read_robot(source).meshes)

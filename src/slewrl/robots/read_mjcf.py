@@ -9,9 +9,9 @@ from typing import NamedTuple
 import mujoco  # type: ignore[import-untyped]
 import numpy as np
 
-from slewrl.datasheets import xml_root
 from slewrl.errors import shortened
-from slewrl.rates import guess_groups
+from slewrl.limits.datasheets import xml_root
+from slewrl.limits.rates import guess_groups
 from slewrl.robots.legs import NotTwoLeggedError
 from slewrl.robots.spec import Floats, Geom, JointSpec, LinkSpec, RawRobot, inertia_of, rpy_of, vector
 

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slewrl import boxmath, rates
-from slewrl.boxmath import Number
-from slewrl.datasheets import Joint
-from slewrl.limits import RateLimits
+from slewrl.limits import RateLimits, boxmath, rates
+from slewrl.limits.boxmath import Number
+from slewrl.limits.datasheets import Joint
 
 Vector = tuple[float, float, float]
 Inertia = tuple[float, float, float, float, float, float]

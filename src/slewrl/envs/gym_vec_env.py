@@ -1,0 +1,94 @@
+"""Worlds made of single Gymnasium environments, stepped in turn."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from slewrl.copying import Copied
+from slewrl.envs.augment import Augment
+from slewrl.envs.checked import checked_reset, checked_step
+from slewrl.envs.state import get_state, set_state
+from slewrl.envs.vec_env import Episode, Floats, Layout, Moved
+from slewrl.limits import RateLimits
+
+
+class Singles(Copied):
+    """See ``Worlds``; world k draws from ``seed + k``.
+
+    Args:
+        make: an environment of the task.
+        limits: in the environment's action units.
+        count: N.
+    """
+
+    def __init__(self, make: Callable[[], gym.Env[Any, Any]], limits: RateLimits, count: int) -> None:
+        self.envs = [Augment(make(), limits) for _ in range(count)]
+        self.limits, self.count = limits, count
+        self.dt: float | None = getattr(self.envs[0].unwrapped, "dt", None)
+        self.layout = Layout(self.envs[0].observation_space.shape[0])  # type: ignore[index]
+        self.observations = np.zeros((count, self.layout.size), np.float32)
+        self.episodes: list[Episode] = []
+        self.totals = [0.0] * count
+        self.steps = 0
+        """Taken by all environments together; for messages."""
+
+    @property
+    def reset_action(self) -> Floats:
+        """See ``Worlds``; of the first world's episode."""
+        return self.envs[0].reset_action
+
+    def reset(self, seed: int) -> None:
+        """See ``Worlds``."""
+        self.observations = np.stack([self._begin(k, seed + k) for k in range(self.count)])
+
+    def step(self, executed: Floats) -> Moved:
+        """See ``Worlds``."""
+        following, rewards = np.empty_like(self.observations), np.empty(self.count, np.float32)
+        terminated, ended = np.zeros(self.count, bool), np.zeros(self.count, bool)
+        self.episodes = []
+        for k, env in enumerate(self.envs):
+            seen, reward, terminated[k], truncated, _ = checked_step(env, executed[k], self._where(k, self.steps + 1))
+            following[k], rewards[k], ended[k] = seen, reward, terminated[k] or truncated
+            self.steps += 1
+            self.totals[k] += reward
+        self.observations = following
+        if ended.any():
+            self.observations = following.copy()
+            for k in np.flatnonzero(ended).tolist():
+                self.episodes.append(Episode(self.totals[k], np.stack(self.envs[k].chain)))
+                self.observations[k] = self._begin(k)
+        return Moved(following, rewards, terminated, ended)
+
+    def _begin(self, k: int, seed: int | None = None) -> Floats:
+        self.totals[k] = 0.0
+        return checked_reset(self.envs[k], self._where(k, self.steps), seed)
+
+    def _where(self, k: int, step: int) -> str:
+        return f"{self.envs[k].name}, environment {k}, step {step}"
+
+    def violations(self) -> int:
+        """See ``Worlds``."""
+        return sum(env.rate_use().violations for env in self.envs)
+
+    def chains(self) -> list[NDArray[Any]]:
+        """See ``Worlds``."""
+        return [np.stack(env.chain) for env in self.envs]
+
+    def get_state(self) -> dict[str, Any] | None:
+        """See ``Worlds``."""
+        states = [get_state(env) for env in self.envs]
+        if None in states:
+            return None
+        now = {"observations": self.observations.copy(), "totals": list(self.totals), "steps": self.steps}
+        return {"states": states, "chains": self.chains(), **now}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """See ``Worlds``."""
+        for env, saved, chain in zip(self.envs, state["states"], state["chains"], strict=True):
+            set_state(env, saved)
+            env.chain = list(chain)
+        self.observations = np.array(state["observations"])
+        self.totals, self.steps = list(state["totals"]), state["steps"]

@@ -1,0 +1,280 @@
+"""Trying to break the guarantee: adversarial cases, decided in exact arithmetic.
+
+Ordinary latents and `rand()` actions never show a violation, so a test made of them proves nothing. Here latents
+reach +-inf and NaN, previous actions have full mantissas and sit on, next to and near the bounds, and limits
+include random asymmetric ones and those at either end of a float format. `slewrl demo`, `benchmarks/guarantee.py` and
+the tests all use this file.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slewrl.layers.base import ActionLayer
+from slewrl.layers.truncnorm import TruncNorm
+from slewrl.limits import RateLimits, boxmath
+from slewrl.limits.box import FeasibleBox, LimitTensors, round_limits
+from slewrl.limits.rate_limits import Edges
+
+Scale = Literal["tiny", "ordinary", "huge"]
+"""Where in a float format: next to the subnormals, about 1, or up to the largest magnitude there may be."""
+Mapping = Callable[[Tensor, FeasibleBox], Tensor]
+"""(latent, box) -> executed action, all (..., d)."""
+BLOCK_ROWS = 4096
+
+
+@dataclass
+class Tally:
+    """What an audit counted. One case is one joint of one action."""
+
+    cases: int = 0
+    violations: int = 0
+    """Cases with |a - prev| > delta or a outside the range, in exact arithmetic; NaN counts."""
+    nan: int = 0
+    """How many of the violations are NaN actions."""
+    overshoot: float = 0.0
+    """The largest |a - prev| / delta - 1 seen among the violations (0 when there are none)."""
+    seconds: float = 0.0
+
+    def __iadd__(self, other: "Tally") -> "Tally":
+        """Pool two audits."""
+        self.cases += other.cases
+        self.violations += other.violations
+        self.nan += other.nan
+        self.overshoot = max(self.overshoot, other.overshoot)
+        self.seconds += other.seconds
+        return self
+
+
+# ---------------------------------------------------------------------- what is audited
+
+
+def executed_by(layer: ActionLayer) -> Mapping:
+    """What the layer hands to the environment; a truncated normal is drawn from, half the time."""
+    if not isinstance(layer, TruncNorm):
+        return layer.execute
+
+    def draw(latent: Tensor, box: FeasibleBox) -> Tensor:
+        half = len(latent) // 2
+        noise, std = latent.roll(1, 0), latent.roll(2, 0).abs()
+        bare = layer.execute(latent, box)
+        return torch.cat([layer.sample(latent, std, noise, box)[0].executed[:half], bare[half:]])
+
+    return draw
+
+
+def paper_formula(latent: Tensor, box: FeasibleBox) -> Tensor:
+    """Eq. (reff) and (ddsrad) as written, in floats as anyone would type them: no rounding care at all."""
+    down, up, low, high = (limit.to(latent.dtype) for limit in box.exact)
+    radius = torch.where(latent > 0, torch.minimum(up, high - box.prev), torch.minimum(down, box.prev - low))
+    return box.prev + radius * (latent / torch.sqrt(1 + latent**2))
+
+
+def edge_of_box(latent: Tensor, box: FeasibleBox) -> Tensor:
+    """The outermost float of the box on the latent's side: what lies between the two is inside if they are."""
+    return torch.where(latent < 0, box.low, box.high)
+
+
+def hand_written_clip(latent: Tensor, box: FeasibleBox) -> Tensor:
+    """clip(command, prev - delta, prev + delta) within the range: the line found in every deployment script."""
+    down, up, low, high = (limit.to(latent.dtype) for limit in box.exact)
+    command = (low + high) / 2 + (high - low) / 2 * torch.tanh(latent)
+    return torch.clamp(torch.clamp(command, box.prev - down, box.prev + up), low, high)
+
+
+# ---------------------------------------------------------------------- cases
+
+
+def paper_limits() -> dict[str, RateLimits]:
+    """The limits of the paper's four tasks (tight) and two robots, by name."""
+    tasks = ("Ant-v5", "Humanoid-v5", "HalfCheetah-v5", "Hopper-v5")
+    robots = ("H1", "G1")
+    return {t: RateLimits.preset(t, "tight") for t in tasks} | {r: RateLimits.preset(r, "paper") for r in robots}
+
+
+def random_limits(joints: int = 24, seed: int = 0) -> RateLimits:
+    """Asymmetric limits over seven decades: ranges off centre by up to 1000, rates from 1e-4 of the range to all."""
+    rng = np.random.default_rng(seed)
+    centre = rng.choice([0.0, 1.0, 1e3], joints) * rng.uniform(-1, 1, joints)
+    half = 10.0 ** rng.uniform(-1, 3, joints)
+    up, down = (half * 10.0 ** rng.uniform(-3, 0.3, joints) for _ in range(2))
+    return RateLimits(up=up, down=down, low=centre - half, high=centre + half)
+
+
+def extreme_limits(scale: Scale, dtype: torch.dtype, joints: int = 64, seed: int = 0) -> RateLimits:
+    """Asymmetric limits at one end of ``dtype``: rates from more than the range down to what can just be resolved."""
+    info, rng = torch.finfo(dtype), np.random.default_rng(seed)
+    smallest, largest, digits = info.tiny * info.eps, boxmath.largest(info), 1 - np.log2(info.eps)
+    first, last = {
+        "tiny": (8 * smallest, smallest * 2.0 ** (digits + 8)), "ordinary": (2.0**-5, 2.0**5),
+        "huge": (largest / 16, largest),
+    }[scale]  # fmt: skip
+    many = 8 * joints  # some cannot be resolved
+    high = np.minimum(first * (last / first) ** rng.uniform(0, 1.1, many), last)  # on the last one now and then
+    low = high * np.where(rng.random(many) < 0.4, -1.0, rng.uniform(-1, 0.9, many))
+    up, down = (np.minimum(high * 2.0 ** rng.uniform(2 - digits, 1, many), largest) for _ in range(2))
+    low, high = np.where(rng.random(many) < 0.5, (low, high), (-high, -low))
+    exact = LimitTensors(*(torch.from_numpy(x) for x in (down, up, low, high)))
+    working = round_limits(exact, dtype, tight=False).working
+    held = (working.up > 0) & (working.down > 0) & (working.low < working.high)
+    chosen = np.flatnonzero(held.numpy())[:joints]
+    return RateLimits(up=up[chosen], down=down[chosen], low=low[chosen], high=high[chosen])
+
+
+def adversarial_rates(rows: int, limits: RateLimits, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """Rates of one step (rows, d): down to less than ``dtype`` resolves, half of them floats of it; some are none."""
+    shape, digits = (rows, limits.dim), 1 - np.log2(torch.finfo(dtype).eps)
+    draw, kind = (torch.rand(shape, generator=generator, dtype=torch.float64) for _ in range(2))
+    rate = torch.from_numpy(limits.delta) * 2.0 ** (0.5 - (digits + 2) * draw)
+    rate = torch.where(kind < 0.5, rate.to(dtype).double(), rate)
+    for i, special in enumerate((0.0, torch.nan, -1.0, torch.inf)):
+        rate = torch.where((kind > 0.5 + 0.01 * i) & (kind < 0.51 + 0.01 * i), special, rate)
+    return rate
+
+
+def adversarial_latents(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """Latents from 1e-8 to beyond overflow, both signs, with ordinary ones, +-inf, NaN, 0 and 1e30 among them."""
+    draw = torch.rand(shape, generator=generator, dtype=torch.float64)
+    exponent = torch.rand(shape, generator=generator, dtype=torch.float64) * 46 - 8
+    sign = torch.where(torch.rand(shape, generator=generator) < 0.5, -1.0, 1.0).double()
+    latent = sign * 10.0**exponent
+    ordinary = torch.randn(shape, generator=generator, dtype=torch.float64)
+    latent = torch.where(draw < 0.15, ordinary, latent)
+    for i, special in enumerate((torch.inf, torch.nan, 0.0, 1e30, 1e4)):
+        latent = torch.where((draw > 0.15 + 0.02 * i) & (draw < 0.17 + 0.02 * i), sign * special, latent)
+    return latent.to(dtype)
+
+
+def adversarial_prevs(rows: int, limits: RateLimits, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """Feasible previous actions (rows, d): full mantissas; on, a few floats off, and ever nearer to the bounds."""
+    low, high = limits.rounded(dtype).working[2:]
+    shape = (rows, limits.dim)
+
+    def rand() -> Tensor:
+        return torch.rand(shape, generator=generator, dtype=torch.float64)
+
+    # A product of two draws has no common grid, unlike rand() itself.
+    inner = (low.double() + (high - low).double() * rand()) * (1 - rand() * 2.0**-9)
+    which = rand()
+    bound = torch.where(rand() < 0.5, low.double(), high.double())
+    near = bound + (inner - bound) * 10.0 ** (-9 * rand())
+    prev = torch.where(which < 0.3, near, inner).to(dtype)
+    for i in range(4):  # on the bound, then one, two and three floats inside
+        on = bound.to(dtype)
+        for _ in range(i):
+            on = torch.nextafter(on, 0.5 * (low + high))
+        prev = torch.where((which > 0.3 + 0.05 * i) & (which < 0.35 + 0.05 * i), on, prev)
+    return torch.clamp(prev, low, high)
+
+
+def adversarial_cases(
+    limits: RateLimits, dtype: torch.dtype, cases: int, seed: int, edges: Edges = "guard", of_step: bool = False
+) -> Iterator[tuple[Tensor, FeasibleBox]]:
+    """Blocks of (latent, box) adding up to at least ``cases`` joint cases; ``of_step``: with rates of that step."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = max(1, -(-cases // limits.dim))
+    for start in range(0, rows, BLOCK_ROWS):
+        size = min(BLOCK_ROWS, rows - start)
+        prev = adversarial_prevs(size, limits, dtype, generator)
+        rates = adversarial_rates(size, limits, dtype, generator) if of_step else None
+        box = limits.box(prev, check=False, delta=rates, edges=edges)
+        yield adversarial_latents(tuple(prev.shape), dtype, generator), box
+
+
+# ---------------------------------------------------------------------- verdicts
+
+
+def judge(action: Tensor, prev: Tensor, limits: RateLimits | LimitTensors) -> Tally:
+    """Count the joints of ``action`` (..., d) outside F_t(prev), exactly; a box has its limits in ``box.exact``."""
+    wide_action, wide_prev = action.double().numpy(), prev.double().numpy()
+    down, up, low, high = (np.asarray(x) for x in (limits.down, limits.up, limits.low, limits.high))
+    outside = boxmath.outside(wide_action, wide_prev, down, up, low, high)
+    tally = Tally(cases=outside.size, violations=int(outside.sum()))
+    if tally.violations:
+        with np.errstate(all="ignore"):
+            step = wide_action - wide_prev
+            excess = np.where(step > 0, step / up, -step / down)[outside] - 1
+        tally.nan = int(np.isnan(wide_action).sum())
+        tally.overshoot = float(np.nanmax(np.append(excess, 0.0)))
+    return tally
+
+
+def judge_budget(action: Tensor, prev: Tensor, limits: RateLimits | LimitTensors, budget: float) -> Tally:
+    """Count the actions (..., d) that spent more than ``budget`` after ``prev``, exactly. One case is one action."""
+    wide_action, wide_prev = action.double().numpy(), prev.double().numpy()
+    over = boxmath.over_budget(wide_action, wide_prev, limits.down, limits.up, budget)
+    return Tally(cases=over.size, violations=int(over.sum()), nan=int(np.isnan(wide_action).any(-1).sum()))
+
+
+def outside_by_fractions(
+    action: NDArray[np.float64], prev: NDArray[np.float64], limits: RateLimits | LimitTensors
+) -> NDArray[np.bool_]:
+    """The same verdict as ``limits.outside`` by rational arithmetic, one case at a time; for (n, d) arrays."""
+    numbers = (prev, limits.down, limits.up, limits.low, limits.high)
+    broadcast = [np.broadcast_to(np.asarray(x, dtype=np.float64), action.shape) for x in numbers]
+    verdict = np.ones(action.shape, dtype=bool)
+    for where in zip(*np.nonzero(np.isfinite(action)), strict=True):
+        a, p, down, up, low, high = (Fraction(float(x[where])) for x in (action, *broadcast))
+        verdict[where] = not (-down <= a - p <= up and low <= a <= high)
+    return verdict
+
+
+def audit(
+    mapping: Mapping,
+    limits: RateLimits,
+    dtype: torch.dtype,
+    cases: int,
+    seed: int = 0,
+    budget: float | None = None,
+    edges: Edges = "guard",
+    of_step: bool = False,
+) -> Tally:
+    """Run a mapping over ``cases`` independent adversarial cases; a ``budget`` that it promises is judged, too."""
+    start = time.process_time()
+    total = Tally()
+    with torch.inference_mode():
+        for latent, box in adversarial_cases(limits, dtype, cases, seed, edges, of_step):
+            executed = mapping(latent, box)
+            total += judge(executed, box.prev, box.exact)
+            total.violations += judge_budget(executed, box.prev, box.exact, budget).violations if budget else 0
+    total.seconds = time.process_time() - start
+    return total
+
+
+def audit_chain(
+    mapping: Mapping,
+    limits: RateLimits,
+    dtype: torch.dtype,
+    steps: int,
+    lanes: int = 2,
+    seed: int = 0,
+    budget: float | None = None,
+) -> Tally:
+    """Feed each executed action back as prev for ``steps`` steps: bang-bang, ordinary and adversarial latents."""
+    start = time.process_time()
+    generator = torch.Generator().manual_seed(seed)
+    prev = adversarial_prevs(lanes, limits, dtype, generator)
+    total = Tally()
+    with torch.inference_mode():
+        for done in range(0, steps, 1000):
+            shape = (min(1000, steps - done), lanes, limits.dim)
+            latents = adversarial_latents(shape, dtype, generator)
+            # Long stretches against one bound, then the other, put prev on the lattice bound +- k delta.
+            bang = 1e4 * torch.where(torch.rand(shape[1:], generator=generator) < 0.5, -1.0, 1.0)
+            latents = torch.where(torch.rand(shape, generator=generator) < 0.5, bang.to(dtype), latents)
+            path = [prev]
+            for latent in latents:
+                path.append(mapping(latent, limits.box(path[-1], check=False)))
+            prev = path[-1]
+            trace = torch.stack(path)
+            total += judge(trace[1:], trace[:-1], limits)
+            total.violations += judge_budget(trace[1:], trace[:-1], limits, budget).violations if budget else 0
+    total.seconds = time.process_time() - start
+    return total

@@ -1,0 +1,207 @@
+"""Limits from files and to files: URDF, MJCF, ros2_control / MoveIt joint_limits.yaml, and our own limits.yaml.
+
+What is read comes as the keyword arguments of ``RateLimits``, so that a robot can read its limits without torch.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+
+import yaml
+
+from slewrl.errors import shortened
+from slewrl.io.plain_yaml import load_yaml
+from slewrl.limits import boxmath
+from slewrl.limits.boxmath import Number
+from slewrl.limits.datasheets import Sheet, read_joint_limits, read_mjcf, read_urdf, xml_root
+from slewrl.limits.parse import read_period
+from slewrl.limits.rates import Arguments, Beside, arguments, chosen, readings
+
+if TYPE_CHECKING:
+    from slewrl.limits import RateLimits
+
+ROW_KEYS = ("delta", "up", "down", "low", "high", "group", "reset")
+Bounds = Mapping[str, tuple[Number, Number]]
+
+
+# ---------------------------------------------------------------------- datasheets
+
+
+class Read(NamedTuple):
+    """Limits as the arguments of RateLimits, the unit of each joint, and what a person should know."""
+
+    arguments: Arguments
+    units: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def read_sheet(path: str | Path, urdf: str | Path | None = None) -> Sheet:
+    """What a datasheet says, of whichever kind it is."""
+    if Path(path).suffix.lower() in (".yaml", ".yml"):
+        return read_joint_limits(path, urdf)
+    if urdf is not None:
+        raise ValueError(f"--urdf is for a joint_limits.yaml, and {path} is none")
+    return read_mjcf(path) if xml_root(path).tag == "mujoco" else read_urdf(path)
+
+
+def from_sheet(
+    sheet: Sheet,
+    dt: Number,
+    safety: Number = 1,
+    joints: Iterable[str] | None = None,
+    bounds: Bounds | None = None,
+    **said: Unpack[Beside],
+) -> Read:
+    """Limits from a datasheet and what the user says beside it; see ``RateLimits.from_urdf``."""
+    found, endless = chosen(sheet, joints, bounds, said)
+    made = arguments(found, dt, safety, str(sheet.path), endless, said.get("angles"), sheet.kind)
+    kept: dict[float, list[str]] = {}
+    for name in [name for name in found if name in endless]:
+        kept.setdefault(float(made["high"][name]), []).append(name)
+    notes = (
+        f"continuous, kept within ±{far:g} rad, where float32 resolves a step: {', '.join(kept[far])}" for far in kept
+    )
+    return Read(made, {name: joint.unit for name, joint in found.items()}, (*sheet.notes, *notes))
+
+
+def from_urdf(
+    path: str | Path,
+    dt: Number,
+    safety: Number = 1,
+    joints: Iterable[str] | None = None,
+    bounds: Bounds | None = None,
+    **said: Unpack[Beside],
+) -> Arguments:
+    """See ``RateLimits.from_urdf``."""
+    return from_sheet(read_urdf(path), dt, safety, joints, bounds, **said).arguments
+
+
+def from_mjcf(
+    path: str | Path,
+    dt: Number,
+    safety: Number = 1,
+    joints: Iterable[str] | None = None,
+    bounds: Bounds | None = None,
+    **said: Unpack[Beside],
+) -> Arguments:
+    """See ``RateLimits.from_mjcf``."""
+    return from_sheet(read_mjcf(path), dt, safety, joints, bounds, **said).arguments
+
+
+def from_joint_limits_yaml(
+    path: str | Path,
+    dt: Number,
+    safety: Number = 1,
+    urdf: str | Path | None = None,
+    joints: Iterable[str] | None = None,
+    bounds: Bounds | None = None,
+    **said: Unpack[Beside],
+) -> Arguments:
+    """See ``RateLimits.from_joint_limits_yaml``."""
+    return from_sheet(read_joint_limits(path, urdf), dt, safety, joints, bounds, **said).arguments
+
+
+# ---------------------------------------------------------------------- to ros2_control / MoveIt
+
+
+ROS2_HEADER = """\
+# Joint limits for ros2_control (below ros__parameters) or MoveIt, written by slewrl; in {units} and seconds.
+# max_velocity: the largest change per control step over dt = {dt} s, rounded down so that times dt it is never above.
+"""
+
+
+def to_joint_limits_yaml(limits: "RateLimits", path: str | Path) -> None:
+    """See ``RateLimits.to_joint_limits_yaml``."""
+    _one_per_joint(limits)
+    if limits.dt is None:
+        raise ValueError(
+            "these limits have no dt, which speeds need: RateLimits(..., dt=0.02), or `dt: 0.02` in the file"
+        )
+    header = ROS2_HEADER.format(units=" ".join(limits.units.split()), dt=limits.dt)
+    rows = {}
+    for i, name in enumerate(limits.names):
+        up, down, slower = float(limits.up[i]), float(limits.down[i]), float(limits.delta[i])
+        if up != down:
+            header += (
+                f"# {name!r}: rise {up!r} and fall {down!r} per step differ; its max_velocity is the slower one's.\n"
+            )
+        rows[name] = {
+            "has_position_limits": True,
+            "min_position": float(limits.low[i]),
+            "max_position": float(limits.high[i]),
+            "has_velocity_limits": True,
+            "max_velocity": _speed_within(slower, limits.dt),
+        }
+    Path(path).write_text(header + yaml.safe_dump({"joint_limits": rows}, sort_keys=False), encoding="utf-8")
+
+
+def _speed_within(delta: float, dt: float) -> float:
+    """The largest float v with v * dt <= delta, v and dt read as their bits or as the decimals they print as."""
+    period = max(readings(dt))
+    speed = boxmath.round_down(Fraction(delta) / period)
+    while max(readings(speed)) * period > Fraction(delta):
+        speed = math.nextafter(speed, 0.0)
+    return speed
+
+
+# ---------------------------------------------------------------------- limits.yaml
+
+
+def to_yaml(limits: "RateLimits", path: str | Path) -> None:
+    """See ``RateLimits.to_yaml``."""
+    _one_per_joint(limits)
+    joints = {}
+    for i, name in enumerate(limits.names):
+        up, down = float(limits.up[i]), float(limits.down[i])
+        rate = {"delta": up} if up == down else {"up": up, "down": down}
+        row = {**rate, "low": float(limits.low[i]), "high": float(limits.high[i]), "group": limits.groups[i]}
+        joints[name] = row if limits.reset is None else {**row, "reset": float(limits.reset[i])}
+    text = yaml.safe_dump(
+        {"units": limits.units, "dt": limits.dt, "joints": joints}, sort_keys=False, default_flow_style=None, width=120
+    )
+    header = (
+        "# slewrl rate limits. delta: largest change per control step; low, high: action range; dt in seconds;\n"
+        "# reset, if given: where the joint is before an episode's first step.\n"
+        "# Numbers are rounded inward, so a digit may differ in the last place from the datasheet.\n"
+    )
+    Path(path).write_text(header + text, encoding="utf-8")
+
+
+def from_yaml(path: str | Path) -> Arguments:
+    """See ``RateLimits.from_yaml``."""
+    data = load_yaml(path)
+    joints = data.get("joints") if isinstance(data, dict) else None
+    if not isinstance(joints, dict) or not joints:
+        raise ValueError(f"{path}: no 'joints' mapping found (expected what `slewrl limits` writes)")
+    columns: dict[str, dict[str, Any]] = {key: {} for key in ("up", "down", "low", "high", "group", "reset")}
+    for name, row in joints.items():
+        for key, value in _limits_row(row, f"{path}: joint {name!r}").items():
+            columns[key][name] = value
+    groups, dt = columns.pop("group"), read_period(data.get("dt"), f"{path}: ")
+    reset = columns.pop("reset") or None
+    return {**columns, "groups": groups, "dt": dt, "units": data.get("units", "action"), "reset": reset}
+
+
+def _one_per_joint(limits: "RateLimits") -> None:
+    if limits.up.ndim != 1 or limits.down.ndim != 1:
+        raise ValueError(f"limits of shape {limits.up.shape} vary by sample; only one set per joint can be written")
+
+
+def _limits_row(row: Any, where: str) -> dict[str, Any]:
+    """One joint of a limits.yaml as up, down, low, high and group."""
+    if not isinstance(row, dict):
+        raise ValueError(f"{where} is {shortened(row)}, expected a mapping with {', '.join(ROW_KEYS)}")
+    unknown = [key for key in row if key not in ROW_KEYS]
+    if unknown:
+        raise ValueError(f"{where} has an unknown entry {unknown[0]!r}, expected {', '.join(ROW_KEYS)}")
+    rates = {"delta"} if "delta" in row else {"up", "down"}
+    if rates != set(row) & {"delta", "up", "down"}:
+        raise ValueError(f"{where} needs either delta, or both up and down; it has: {', '.join(row)}")
+    for key in ("low", "high"):
+        if row.get(key) is None:
+            raise ValueError(f"{where} has no {key!r}; it has: {', '.join(row)}")
+    up, down = row.get("up", row.get("delta")), row.get("down", row.get("delta"))
+    made = {"up": up, "down": down, "low": row["low"], "high": row["high"], "group": row.get("group") or ""}
+    return made if row.get("reset") is None else {**made, "reset": row["reset"]}

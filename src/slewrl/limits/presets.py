@@ -1,0 +1,105 @@
+"""The paper's constraint tables as named limits. Every number is a decimal string, so none is rounded twice.
+
+Sources: DD-SRad Table constraint_params; actuator order and ranges from the Gymnasium v5 XML files. The robots' are
+in robots/ (docs/deviations.md says how the paper's contradictions were resolved).
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from slewrl.limits.rate_limits import ENV_ACTION, RateLimits
+from slewrl.registry import did_you_mean
+
+ANT = [f"{part}_{leg}" for leg in (4, 1, 2, 3) for part in ("hip", "ankle")]
+HUMANOID = [
+    *("abdomen_y", "abdomen_z", "abdomen_x"),
+    *(f"right_{j}" for j in ("hip_x", "hip_z", "hip_y", "knee")),
+    *(f"left_{j}" for j in ("hip_x", "hip_z", "hip_y", "knee")),
+    *(f"{side}_{j}" for side in ("right", "left") for j in ("shoulder1", "shoulder2", "elbow")),
+]
+HUMANOID_TIGHT = {"hip": "0.32", "knee": "0.20", "shoulder": "0.20", "elbow": "0.08", "abdomen": "0.08"}
+"""The tight row's .8^6, .5^6, .2^5 in env units (x 0.4), assigned by name so that both sides are alike."""
+HUMANOID_PARTS = [next(part for part in HUMANOID_TIGHT if part in name) for name in HUMANOID]
+HALFCHEETAH = ["bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot"]
+HOPPER = ["thigh", "leg", "foot"]
+
+
+def preset(task: str, name: str) -> RateLimits:
+    """See ``RateLimits.preset``."""
+    if task not in PRESETS:
+        raise KeyError(
+            f"no presets for {task!r}.{did_you_mean(task, PRESETS, 0.75)} Known: {', '.join(PRESETS)}. "
+            "For any other task pass --limits FILE.yaml (slewrl limits writes one)"
+        )
+    if name not in PRESETS[task]:
+        raise KeyError(f"{task} has no preset {name!r}; it has: {', '.join(PRESETS[task])}")
+    return PRESETS[task][name]()
+
+
+def _torque(names: list[str], groups: list[str], delta: list[str], bound: str) -> RateLimits:
+    return RateLimits(delta, f"-{bound}", bound, names=names, groups=groups, units=ENV_ACTION)
+
+
+def _ant(delta: list[str]) -> RateLimits:
+    return _torque(ANT, [name.split("_")[0] for name in ANT], delta, "1")
+
+
+def _cheetah(delta: list[str]) -> RateLimits:
+    return _torque(HALFCHEETAH, [name[1:] for name in HALFCHEETAH], delta, "1")
+
+
+def _hopper(delta: list[str]) -> RateLimits:
+    return _torque(HOPPER, HOPPER, delta, "1")
+
+
+def _humanoid(delta: list[str]) -> RateLimits:
+    return _torque(HUMANOID, HUMANOID_PARTS, delta, "0.4")
+
+
+def _robot(name: str, presets: tuple[str, ...]) -> dict[str, Callable[[], RateLimits]]:
+    """A robot's presets; its file is read only when one of them is asked for."""
+    return {preset: partial(_robot_limits, name, preset) for preset in presets}
+
+
+def _robot_limits(name: str, preset: str) -> RateLimits:
+    from slewrl.robots import ROBOTS
+
+    limits: RateLimits = ROBOTS[name].rate_limits(preset)
+    return limits
+
+
+H1 = _robot("h1", ("paper", "spec", "tight"))
+G1 = _robot("g1", ("paper", "paper_table", "spec", "tight"))
+
+PRESETS: dict[str, dict[str, Callable[[], RateLimits]]] = {
+    "Ant-v5": {
+        "wide": lambda: _ant(["1"] * 8),
+        "tight": lambda: _ant(["0.2", "0.5"] * 4),  # hips .2, ankles .5, as the text means
+        "tight_literal": lambda: _ant(["0.2"] * 4 + ["0.5"] * 4),  # the table's array order
+    },
+    "Humanoid-v5": {
+        "wide": lambda: _humanoid(["0.4"] * 17),
+        "tight": lambda: _humanoid([HUMANOID_TIGHT[part] for part in HUMANOID_PARTS]),
+        "tight_literal": lambda: _humanoid(["0.32"] * 6 + ["0.20"] * 6 + ["0.08"] * 5),
+        "tight_env_units": lambda: _humanoid(["0.8"] * 6 + ["0.5"] * 6 + ["0.2"] * 5),  # .8 never binds
+    },
+    "HalfCheetah-v5": {
+        "wide": lambda: _cheetah(["1"] * 6),
+        "tight": lambda: _cheetah(["0.2"] * 3 + ["0.5"] * 3),
+    },
+    "Hopper-v5": {
+        "wide": lambda: _hopper(["1"] * 3),
+        "tight": lambda: _hopper(["0.2", "0.5", "0.5"]),
+    },
+    # Quick tasks of ours, for tests and the demo.
+    "Pendulum-v1": {
+        "wide": lambda: _torque(["pivot"], ["pivot"], ["4"], "2"),
+        "tight": lambda: _torque(["pivot"], ["pivot"], ["0.4"], "2"),
+    },
+    "Reacher-v5": {
+        "wide": lambda: _torque(["joint0", "joint1"], ["shoulder", "elbow"], ["2", "2"], "1"),
+        "tight": lambda: _torque(["joint0", "joint1"], ["shoulder", "elbow"], ["0.1", "0.25"], "1"),
+    },
+    **dict.fromkeys(("H1", "H1-flat", "H1-rough"), H1),
+    **dict.fromkeys(("G1", "G1-flat", "G1-rough"), G1),
+}

@@ -1,0 +1,324 @@
+"""From what a file says of its joints, and what the user says beside it, to the keyword arguments of ``RateLimits``.
+
+delta = velocity * dt * safety is computed in exact rationals from the decimals in the file and rounded down once.
+"""
+
+import math
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
+
+from slewrl.errors import shortened
+from slewrl.limits import boxmath
+from slewrl.limits.boxmath import Number
+from slewrl.limits.datasheets import Joint, Sheet, in_radians
+from slewrl.limits.parse import UNSAID
+
+Arguments = dict[str, Any]
+"""The keyword arguments of RateLimits."""
+Angles = Literal["radians", "degrees"]
+FASTEST = 20 * math.pi
+"""rad/s: ten turns a second. No joint with stops comes near it; 180 degrees a second, read as radians, is beyond it."""
+FARTHEST = 8 * math.pi
+"""rad: four turns either way."""
+BLINK = Fraction(1, 100)
+"""s: a joint that crosses its whole range sooner has its speed or its range in other units."""
+REACH = 2**18
+"""Deltas: how far a continuous joint may go. Float32 still resolves a step there to less than 1 % of delta."""
+
+
+class Beside(TypedDict, total=False):
+    """What a user may say beside a file; a name may be a pattern such as ``wheel_*``."""
+
+    speeds: Mapping[str, Number] | None
+    """{joint: rad/s or m/s}, instead of what the file says."""
+    exclude: Iterable[str]
+    """Joints to leave out."""
+    continuous: Iterable[str]
+    """Joints without stops: their bounds are where floats would no longer resolve a step."""
+    angles: Angles | None
+    """What unit the angles of the file are in, where it is not to be guessed: "radians" or "degrees"."""
+
+
+class Fault(NamedTuple):
+    """Why a joint cannot be used; ``mends`` are the options that would help."""
+
+    joint: str
+    reason: str
+    mends: tuple[str, ...]
+
+
+OPTIONS = {
+    "--speeds": "--speeds {name}={unit}_PER_S",
+    "--bounds": "--bounds {name}=LOW,HIGH",
+    "--continuous": "--continuous {name}",
+    "--exclude": "--exclude {name}",
+    "--angles degrees": "--angles degrees if the file is in degrees",
+    "--angles radians": "--angles radians if it is right",
+    "--urdf": "--urdf PATH",
+}
+"""What to type."""
+IN_PYTHON = {
+    "--speeds": "speeds={name: 9}",
+    "--bounds": "bounds={name: (low, high)}",
+    "--continuous": "continuous=[name]",
+    "--exclude": "exclude=[name]",
+    "--angles degrees": 'angles="degrees"',
+    "--angles radians": 'angles="radians"',
+    "--urdf": "urdf=path",
+}
+"""Each option as a keyword."""
+
+
+class DatasheetError(ValueError):
+    """Joints that a file says too little of, or what cannot be; all of them, and what to do about each."""
+
+    def __init__(self, where: str, joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> None:
+        self.faults = faults
+        self.perhaps = _perhaps(joints, faults)
+        count = len({fault.joint for fault in faults})
+        lines = [f"{where}: {count} of {len(joints)} joint{'s' * (len(joints) > 1)} cannot be used as the file has it:"]
+        alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+        for fault in faults:
+            alike.setdefault((joints[fault.joint].unit, *fault[1:]), []).append(fault.joint)
+        for (unit, reason, mends), names in alike.items():
+            have = f"joint {names[0]!r} has" if len(names) == 1 else f"joints {', '.join(map(repr, names))} have"
+            name = "NAME" if len(names) > 1 else shlex.quote(names[0])
+            given = ", or ".join(
+                OPTIONS[option].format(name=name, unit=unit.upper().replace(" ", "_")) for option in mends
+            )
+            lines.append(f"  {have} {reason}" + f"; give {given}" * bool(mends))
+        if self.perhaps:
+            words = (f"{option} {' '.join(map(shlex.quote, names))}" for option, names in self.perhaps.items())
+            lines.append(f"Perhaps: {' '.join(words)}")
+        if keywords := [IN_PYTHON[option] for option in IN_PYTHON if any(option in f.mends for f in faults)]:
+            lines.append(f"In Python: {', '.join(keywords)}.")
+        super().__init__("\n".join(lines))
+
+
+def _perhaps(joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> dict[str, list[str]]:
+    """What would mend some faults without a number: leave out what has no speed, take for a wheel what has no stops."""
+    mends: dict[str, list[tuple[str, ...]]] = {}
+    for fault in faults:
+        mends.setdefault(fault.joint, []).append(fault.mends)
+    silent = [name for name in mends if joints[name].velocity is None and all("--exclude" in m for m in mends[name])]
+    # Another file may know of stops (--urdf); a range that looks wrong is one all the same.
+    wheels = [name for name in mends if mends[name] == [MEND_ENDLESS] and name not in silent]
+    found = {"--continuous": wheels, "--exclude": silent if len(silent) < len(joints) else []}
+    return {option: names for option, names in found.items() if names}
+
+
+# ---------------------------------------------------------------------- which joints, and what is known of them
+
+
+def chosen(
+    sheet: Sheet,
+    joints: Iterable[str] | None = None,
+    bounds: Mapping[str, tuple[Number, Number]] | None = None,
+    said: Beside | None = None,
+) -> tuple[dict[str, Joint], set[str]]:
+    """The joints wanted, in order, with what the user says of them; and which of them are continuous."""
+    said = said or {}
+    angles = said.get("angles")
+    if angles not in (None, *get_args(Angles)):
+        raise ValueError(f"angles is {angles!r}, expected 'radians' or 'degrees'")
+    if angles == "degrees" and sheet.kind == "MJCF":
+        raise ValueError(
+            "angles is 'degrees', but an MJCF says for itself what its angles are in (<compiler angle=...>)"
+        )
+    found = {name: in_radians(joint) if angles == "degrees" else joint for name, joint in sheet.joints.items()}
+    wanted = list(found) if joints is None else list(joints)
+    if twice := sorted({name for name in wanted if wanted.count(name) > 1}):
+        raise ValueError(f"joints names {twice[0]!r} twice")
+    if unknown := [name for name in wanted if name not in found]:
+        raise KeyError(_unknown(str(sheet.path), unknown[0], found))
+    where = str(sheet.path)
+    endless = set(matching(said.get("continuous", ()), found, where))
+    for name in endless:
+        _check_endless(name, found[name], angles)
+        found[name] = found[name]._replace(low=None, high=None, unit="rad")
+    for pattern, speed in (said.get("speeds") or {}).items():
+        for name in matching([pattern], found, where):
+            found[name] = found[name]._replace(velocity=_certain(speed))
+    for pattern, (low, high) in (bounds or {}).items():
+        for name in matching([pattern], found, where):
+            found[name] = found[name]._replace(low=_certain(low), high=_certain(high), unsure=False)
+            endless.discard(name)
+    out = set(matching(said.get("exclude", ()), found, where))
+    if not (left := {name: found[name] for name in wanted if name not in out}):
+        raise ValueError(f"{sheet.path}: no joint is left of {', '.join(found)}")
+    return left, endless & set(left)
+
+
+def _certain(value: Number) -> Number:
+    """What the user says, no longer text whose unit might be doubted; what is no number stays, to be refused."""
+    number = finite(value) if isinstance(value, str) else None
+    return value if number is None else number
+
+
+def matching(patterns: Iterable[str], joints: Collection[str], where: str) -> Iterator[str]:
+    """The joints of that name, or else of that pattern."""
+    for pattern in patterns:
+        names = [pattern] if pattern in joints else [name for name in joints if fnmatchcase(name, pattern)]
+        if not names:
+            raise KeyError(_unknown(where, pattern, joints))
+        yield from names
+
+
+def _unknown(where: str, name: str, joints: Iterable[str]) -> str:
+    return f"{where}: no movable joint {name!r}; it has: {', '.join(joints)}"
+
+
+def _check_endless(name: str, joint: Joint, angles: Angles | None) -> None:
+    """A joint with stops is not continuous, whatever the user says."""
+    if joint.unit == "m":
+        raise ValueError(f"joint {name!r} slides, so it is not continuous; give its bounds")
+    low, high = finite(joint.low), finite(joint.high)
+    odd = not angles and any(what == "bounds" for what, _ in not_radians(joint))
+    if low is not None and high is not None and low < high and not odd:
+        raise ValueError(f"joint {name!r} has range [{joint.low}, {joint.high}] in the file, so it is not continuous")
+
+
+# ---------------------------------------------------------------------- what is wrong with them
+
+
+def not_radians(joint: Joint) -> Iterator[tuple[str, str]]:
+    """What of a joint that turns cannot be in rad and rad/s: "speeds" or "bounds", and why.
+
+    Only text is doubted, and the range of a joint that is ``unsure``: any other number is in rad for certain.
+    """
+    doubted = [isinstance(value, str) or (joint.unsure and i > 0) for i, value in enumerate(joint[:3])]
+    speed, low, high = (finite(value) for value in joint[:3])
+    rate, span = (
+        f"velocity limit {_shown(joint.velocity)} rad/s",
+        f"range [{_shown(joint.low)}, {_shown(joint.high)}] rad",
+    )
+    ranged = low is not None and high is not None and low < high
+    if speed is not None and doubted[0] and speed > FASTEST:
+        yield "speeds", f"{rate}, more than {FASTEST / (2 * math.pi):.0f} turns a second"
+    elif speed is not None and ranged and any(doubted) and speed * BLINK > high - low:  # type: ignore[operator]
+        yield "speeds", f"{rate}, which crosses its {span} in less than {float(BLINK):g} s"
+    if ranged and any(doubted[1:]) and max(-low, high) > FARTHEST:  # type: ignore[operator, type-var]
+        yield "bounds", f"{span}, more than {FARTHEST / (2 * math.pi):.0f} turns"
+
+
+MEND_SPEED = ("--speeds", "--exclude")
+MEND_RANGE = ("--bounds", "--exclude")
+MEND_ENDLESS = ("--continuous", *MEND_RANGE)
+MEND_UNIT = {
+    "speeds": ("--speeds", "--angles degrees", "--angles radians"),
+    "bounds": ("--bounds", "--angles degrees", "--angles radians", "--continuous"),
+}
+
+
+def _faults(name: str, joint: Joint, endless: bool, angles: Angles | None, kind: str) -> Iterator[Fault]:
+    yield from (Fault(name, *fault) for fault in _speed_faults(joint, kind))
+    if not endless:
+        yield from (Fault(name, *fault) for fault in _range_faults(joint, kind))
+    if joint.unit != "m" and angles is None:
+        for what, why in not_radians(joint):  # an MJCF says for itself whether it is in degrees
+            mends = (mend for mend in MEND_UNIT[what] if (kind, mend) != ("MJCF", "--angles degrees"))
+            yield Fault(name, why, tuple(mends))
+
+
+def _speed_faults(joint: Joint, kind: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    speed, said = finite(joint.velocity), f"velocity limit {_shown(joint.velocity)}"
+    if joint.velocity is None:
+        why = " (an MJCF has no place for it)" if kind == "MJCF" else ""
+        yield f"no velocity limit{why}, expected a positive speed", MEND_SPEED
+    elif speed is None:
+        yield f"{said}, expected a finite number, as a plain decimal", MEND_SPEED
+    elif speed <= 0:
+        yield f"{said}, expected a positive speed", MEND_SPEED
+
+
+def _range_faults(joint: Joint, kind: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    low, high = finite(joint.low), finite(joint.high)
+    span = f"range [{_shown(joint.low)}, {_shown(joint.high)}]"
+    if joint.low is None or joint.high is None:
+        more = ("--urdf",) if kind == "joint_limits.yaml" else ()
+        mends = MEND_RANGE if joint.unit == "m" else MEND_ENDLESS
+        yield "no position bounds, expected low < high", (*more, *mends)
+    elif low is None or high is None:
+        yield f"{span}, expected finite numbers, as plain decimals", MEND_RANGE
+    elif low >= high:
+        yield f"{span}, expected low < high", MEND_RANGE
+
+
+def finite(value: Number | None) -> Fraction | None:
+    """A number as a rational, or None of what is no finite number."""
+    try:
+        number = None if value is None else boxmath.exact(value)
+        return None if number is None or not math.isfinite(float(number)) else number
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _shown(value: Number | None) -> str:
+    if isinstance(value, Fraction):
+        return f"{float(value):.6g}"
+    return str(value) if finite(value) is not None else shortened(value)
+
+
+# ---------------------------------------------------------------------- limits
+
+
+def arguments(
+    found: Mapping[str, Joint],
+    dt: Number,
+    safety: Number,
+    where: str,
+    endless: Iterable[str] = (),
+    angles: Angles | None = None,
+    kind: str = "",
+) -> Arguments:
+    """The keyword arguments of ``RateLimits``, or a DatasheetError that names every joint that is in the way."""
+    period, share = smaller(dt, "dt"), smaller(safety, "safety")
+    if period <= 0:
+        raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
+    if not 0 < share <= 1:
+        raise ValueError(f"safety is {safety}, expected a share of the rated speed in (0, 1]")
+    faults = tuple(f for name, joint in found.items() for f in _faults(name, joint, name in endless, angles, kind))
+    if faults:
+        known = faults if kind else tuple(fault._replace(mends=()) for fault in faults)
+        raise DatasheetError(where, found, known)
+    made: dict[str, dict[str, Number]] = {"delta": {}, "low": {}, "high": {}}
+    for name, joint in found.items():
+        delta = smaller(joint.velocity, f"velocity of {name!r}") * period * share
+        bound = continuous_bound(delta)
+        low, high = (-bound, bound) if name in endless else (joint.low, joint.high)
+        for key, value in (("delta", delta), ("low", low), ("high", high)):
+            made[key][name] = value  # type: ignore[assignment]
+    units = sorted({joint.unit for joint in found.values()})
+    unit = UNSAID if UNSAID in units else "/".join(units)
+    return {**made, "groups": guess_groups(found), "dt": float(dt), "units": unit}
+
+
+def continuous_bound(delta: Fraction) -> Fraction:
+    """The power of two next below REACH deltas."""
+    return Fraction(2) ** (math.frexp(min(float(delta), 1e9) * REACH)[1] - 1)
+
+
+def smaller(value: Number | None, label: str) -> Fraction:
+    """A positive number as a rational: for a float, the smaller of its bits and the decimal it prints as.
+
+    The product then stays within the limit under either reading.
+    """
+    try:
+        return min(readings(value))  # type: ignore[arg-type]
+    except (ValueError, OverflowError, TypeError):
+        raise ValueError(f"{label} is {shortened(value)}, expected a finite number") from None
+
+
+def readings(value: Number) -> tuple[Fraction, ...]:
+    """What a number may be taken for: a float's bits, and the decimal it prints as."""
+    bits = boxmath.exact(value)
+    return (bits, Fraction(repr(float(value)))) if isinstance(value, float) else (bits,)
+
+
+def guess_groups(names: Iterable[str]) -> list[str]:
+    """A group per joint from its name: sides and a trailing "joint" dropped, so left and right share one."""
+    sides = {"left", "right", "l", "r", "fl", "fr", "rl", "rr", "joint"}
+    return ["_".join(p for p in name.split("_") if p.lower() not in sides) or name for name in names]

@@ -1,0 +1,1 @@
+"""Walking robots: the simulated worlds, their tasks and rewards."""

@@ -1,0 +1,1 @@
+"""Layers that only the benchmarks of the paper need: they ask a solver, or draw again."""

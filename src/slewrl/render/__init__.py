@@ -1,0 +1,1 @@
+"""What a policy looks like: films, pictures, a live view."""

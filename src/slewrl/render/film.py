@@ -1,0 +1,374 @@
+"""What a walk looks like: a film of it, and one picture of it above its increments over their limits."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import fromstring, tostring
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slewrl.envs.vec_env import Episode
+from slewrl.errors import UserFacingError
+from slewrl.limits import RateLimits
+from slewrl.metrics import increments_and_limits, rate_use
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from slewrl.locomotion.env import Locomotion
+
+NO_GL = """
+A picture needs a GL library. Without a screen, on Debian or Ubuntu:  apt-get install libegl1 libgl1-mesa-dri"""
+NO_SCREEN = "MUJOCO_GL is glfw, which needs a screen, and DISPLAY is not set: unset MUJOCO_GL, or set it to egl"
+NO_FFMPEG = """
+An .mp4 needs ffmpeg:  pip install imageio-ffmpeg  (or write a .gif)"""
+GL_MODULES = ("mujoco", "OpenGL", "glfw", "gymnasium.envs.mujoco.mujoco_rendering")
+Pixels = NDArray[np.uint8]
+"""(height, width, 3)"""
+Act = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+"""Augmented observations (N, n) to actions (N, d)."""
+APART, MOMENTS = 0.8, 6
+"""Robots in a picture: so far apart, at least, as a multiple of the height of the base; and so many, at most."""
+SIGHT = 12.0
+"""Metres of rough ground around a walk that are rendered."""
+MARGIN = 25
+"""Control steps that are plotted after the last moment shown."""
+COLUMNS = 8
+"""Panels beside each other, at most."""
+INK, QUIET, LINE, LIMIT = "#1f2328", "#656d76", "#0969da", "#cf222e"
+
+
+# ---------------------------------------------------------------------- walking
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One episode of a robot."""
+
+    poses: NDArray[np.float64]
+    """(T, nq): MuJoCo's positions before each step; nq is 0 of another simulator's robot."""
+    episode: Episode
+    limits: RateLimits
+    dt: float | None
+    """Seconds per step, if they are known."""
+
+    @property
+    def violations(self) -> int:
+        """Joint steps outside F_t, counted exactly."""
+        return rate_use(self.episode.chain, self.limits).violations
+
+
+def walk(worlds: "Locomotion", act: Act, seed: int) -> Walk:
+    """The first episode of the first of the worlds."""
+    worlds.reset(seed)
+    poses: list[NDArray[np.float64]] = []
+    while True:
+        poses.append(worlds.physics.qpos[0].copy())
+        if worlds.step(act(worlds.observations)).ended[0]:
+            return Walk(np.stack(poses), worlds.episodes[0], worlds.limits, worlds.dt)
+
+
+# ---------------------------------------------------------------------- looking
+
+
+def choose_gl() -> None:
+    """Have MuJoCo render without a screen where there is none; before its first import."""
+    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+
+
+def prepare_gl(task: str) -> str:
+    """Import MuJoCo to render with. Where it cannot, import it without rendering and return why; else ""."""
+    choose_gl()
+    why = ""
+    if sys.platform == "linux" and os.environ.get("MUJOCO_GL") == "glfw" and not os.environ.get("DISPLAY"):
+        os.environ["MUJOCO_GL"], why = "disable", f"cannot render {task}: {NO_SCREEN}"  # GLFW would end the process
+    try:
+        import mujoco  # type: ignore[import-untyped]  # noqa: F401
+    except Exception as error:  # each GL loader fails in its own way
+        why = str(cannot_render(task, error))
+        os.environ["MUJOCO_GL"] = "disable"
+    return why
+
+
+def cannot_render(task: str, error: Exception) -> UserFacingError:
+    """Why there is no picture, in the words of what failed; with a hint at GL only where that failed."""
+    frames = traceback.walk_tb(error.__traceback__)
+    gl = any(str(frame.f_globals.get("__name__")).startswith(GL_MODULES) for frame, _ in frames)
+    set_so = f" (MUJOCO_GL is {os.environ['MUJOCO_GL']})" if gl and "MUJOCO_GL" in os.environ else ""
+    return UserFacingError(f"cannot render {task}: {error or type(error).__name__}{set_so}{NO_GL if gl else ''}")
+
+
+def visible(worlds: "Locomotion", poses: NDArray[np.float64] | None = None) -> Any:
+    """The robot's MuJoCo model with the geoms that are only for the eye.
+
+    Of rough ground it has all or, since that takes seconds a picture, what lies around given positions (k, nq).
+    """
+    import mujoco
+
+    from slewrl.robots.looks import dressed
+    from slewrl.robots.mjcf import mjcf
+
+    terrain, robot = worlds.terrain, dressed(worlds.robot)
+    if terrain is None:
+        return mujoco.MjModel.from_xml_string(mjcf(robot))
+    middle = np.zeros(2)
+    if poses is not None:
+        half = np.array([terrain.radius_x, terrain.radius_y])
+        ends = np.stack([poses[:, :2].min(0) - SIGHT, poses[:, :2].max(0) + SIGHT]).clip(-half, half)
+        (left, lower), (right, upper) = np.round((ends + half) / terrain.cell).astype(int)
+        terrain = replace(terrain, heights=terrain.heights[lower : upper + 1, left : right + 1])
+        middle = np.array([left + right, lower + upper]) * terrain.cell / 2 - half
+    root = fromstring(mjcf(robot, terrain=terrain))
+    for ground in root.findall("worldbody/geom"):
+        ground.set("pos", f"{middle[0]} {middle[1]} {terrain.lowest}")
+    model = mujoco.MjModel.from_xml_string(tostring(root, encoding="unicode"))
+    model.hfield_data[:] = terrain.hfield_data
+    return model
+
+
+class Camera:
+    """Renders a robot of our own.
+
+    Args:
+        worlds: whose robot and ground it is.
+        poses: the positions (k, nq) it will be rendered in.
+        width: of a picture, in pixels.
+        height: likewise.
+        shadow: side of the map of shadows, in pixels; 4096 takes twice as long as 1024.
+    """
+
+    def __init__(
+        self, worlds: "Locomotion", poses: NDArray[np.float64], width: int = 640, height: int = 480, shadow: int = 1024
+    ) -> None:
+        import mujoco
+
+        self.model, self.height = visible(worlds, poses), worlds.robot.base_height
+        self.model.vis.quality.shadowsize = shadow
+        self.data, self.aspect = mujoco.MjData(self.model), width / height
+        try:
+            self.renderer = mujoco.Renderer(self.model, height, width)
+        except Exception as error:  # each GL loader fails in its own way
+            raise cannot_render(worlds.robot.name, error) from error
+
+    def follow(self, pose: NDArray[np.float64]) -> Pixels:
+        """One robot, in the middle, from a camera that goes with it."""
+        self._put(pose)
+        self.renderer.update_scene(self.data, camera="track")
+        pixels: Pixels = self.renderer.render()
+        return pixels
+
+    def together(self, poses: NDArray[np.float64]) -> Pixels:
+        """The robot at several moments (k, nq), all in one picture, from the side; it goes from left to right."""
+        import mujoco
+
+        self._put(poses[0])
+        self.renderer.update_scene(self.data, self._aside(poses))
+        for pose in poses[1:]:
+            self._put(pose)
+            seen = (mujoco.MjvOption(), mujoco.MjvPerturb(), mujoco.mjtCatBit.mjCAT_DYNAMIC)
+            mujoco.mjv_addGeoms(self.model, self.data, *seen, self.renderer.scene)
+        pixels: Pixels = self.renderer.render()
+        return pixels
+
+    def _put(self, pose: NDArray[np.float64]) -> None:
+        import mujoco
+
+        self.data.qpos[:] = pose
+        mujoco.mj_forward(self.model, self.data)
+
+    def _aside(self, poses: NDArray[np.float64]) -> Any:
+        """A camera that has all the way in its picture."""
+        import mujoco
+
+        way = poses[-1, :2] - poses[0, :2]
+        seen = 2 * np.tan(np.deg2rad(self.model.vis.global_.fovy) / 2)  # height of what is seen, over the distance
+        camera = mujoco.MjvCamera()
+        camera.lookat[:] = (*(poses[0, :2] + way / 2), poses[0, 2] - 0.13 * self.height)
+        wide = (np.hypot(*way) + 1.5 * self.height) / self.aspect
+        camera.distance = max(wide, 2.3 * self.height) / seen
+        camera.azimuth, camera.elevation = np.rad2deg(np.arctan2(way[0], -way[1])), -8
+        return camera
+
+    def close(self) -> None:
+        """Give the GL context back."""
+        self.renderer.close()
+
+
+def check_video(video: Path) -> None:
+    """Refuse a file that no film could be written to."""
+    if video.suffix not in (".mp4", ".gif"):
+        raise ValueError(f"--video is {str(video)!r}, expected a name that ends in .mp4 or .gif")
+    if not video.parent.is_dir():
+        raise FileNotFoundError(f"no folder {str(video.parent)!r} to write {video.name} to")
+
+
+@contextmanager
+def filming(video: Path, fps: float) -> Iterator[Callable[[Pixels], None]]:
+    """A function that adds a picture to a film; the file is whole at the end, or not there."""
+    import imageio.v2 as imageio
+
+    aside = video.with_stem(f".{video.stem}")  # no film that was broken off takes the place of a whole one
+    try:
+        forever: Any = {"loop": 0} if video.suffix == ".gif" else {}
+        writer: Any = _writing(video, imageio.get_writer)(aside, fps=fps, **forever)  # opens at the first picture
+        with writer:
+            yield _writing(video, writer.append_data)
+        os.replace(aside, video)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _writing(video: Path, write: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function; what it cannot do is said."""
+
+    def attempt(*given: Any, **named: Any) -> Any:
+        try:
+            return write(*given, **named)
+        except Exception as error:  # imageio's backends fail in their own ways
+            hint = NO_FFMPEG if video.suffix == ".mp4" else ""
+            raise UserFacingError(f"cannot write {video}: {str(error).strip()}{hint}") from error
+
+    return attempt
+
+
+def film(worlds: "Locomotion", act: Act, video: Path, episodes: int, seed: int) -> list[Walk]:
+    """Film first episodes from seeds that follow each other, in real time; the camera goes with the robot."""
+    walks = []
+    with filming(video, round(1 / worlds.dt)) as add:
+        for k in range(episodes):
+            walks.append(walk(worlds, act, seed + k))
+            with closing(Camera(worlds, walks[-1].poses)) as camera:
+                for pose in walks[-1].poses:
+                    add(camera.follow(pose))
+    return walks
+
+
+# ---------------------------------------------------------------------- the picture
+
+
+def moments(walk: Walk, apart: float) -> list[int]:
+    """Steps at which the robot is at least ``apart`` metres from where it was at the one before."""
+    found = [0]
+    for t, place in enumerate(walk.poses[:, :2]):
+        if len(found) < MOMENTS and np.hypot(*(place - walk.poses[found[-1], :2])) >= apart:
+            found.append(t)
+    last = len(walk.poses) - 1
+    if len(found) < MOMENTS and last > found[-1]:
+        found.append(last)  # a walk that went nowhere, or ended early, shows how
+    return found
+
+
+def picture(worlds: "Locomotion", act: Act, seed: int, out: Path, look: bool = True) -> tuple[Walk, str]:
+    """Draw a real walk to ``out``: the robot at several moments, above |da| / delta of every joint over time.
+
+    Where it cannot ``look``, the increments alone. Returns the walk, and why the robot is not to be seen.
+    """
+    made = walk(worlds, act, seed)
+    shown = moments(made, APART * worlds.robot.base_height)
+    poses, seen, why = made.poses[shown], None, ""
+    if look:
+        try:
+            with closing(Camera(worlds, poses, 1600, 560, shadow=4096)) as camera:
+                seen = camera.together(poses)
+        except UserFacingError as error:
+            why = str(error)
+    save(draw(made, shown if seen is not None else [], seen), out)
+    return made, why
+
+
+def save(figure: "Figure", out: Path) -> None:
+    """Write a figure."""
+    figure.savefig(out, dpi=150, facecolor="white")
+
+
+class Strip:
+    """Pictures of an episode of unknown length, evenly apart; at most twice MOMENTS of them are kept."""
+
+    def __init__(self) -> None:
+        self.every = 1
+        self.kept: list[tuple[int, Pixels]] = []
+
+    def wants(self, step: int) -> bool:
+        """Whether a picture before that step is to be added."""
+        return step % self.every == 0
+
+    def add(self, step: int, pixels: Pixels) -> None:
+        """The picture before a step."""
+        self.kept.append((step, np.asarray(pixels, np.uint8)))
+        if len(self.kept) == 2 * MOMENTS:
+            self.kept, self.every = self.kept[::2], 2 * self.every
+
+    def side_by_side(self) -> tuple[list[int], Pixels]:
+        """Their steps, and all in one."""
+        chosen = self.kept[:: -(-len(self.kept) // MOMENTS)]
+        return [step for step, _ in chosen], np.concatenate([pixels[..., :3] for _, pixels in chosen], axis=1)
+
+
+def draw(walk: Walk, shown: Sequence[int], seen: Pixels | None) -> "Figure":
+    """The figure: ``seen``, and below it a panel per joint from the start to some time after the last moment."""
+    from matplotlib.figure import Figure
+
+    length = len(walk.episode.chain) - 1
+    steps = max(min(shown[-1] + MARGIN, length), min(2 * MARGIN, length)) if shown else length
+    chain, dt = walk.episode.chain[: steps + 1], walk.dt or 1.0
+    increments, allowed = increments_and_limits(chain, walk.limits)
+    beyond = rate_use(chain, walk.limits).violations
+    share, time = np.abs(increments) / allowed, dt * np.arange(1, steps + 1)
+    rows = panels(walk.limits.names)
+    width, above = 11.0, 0.0 if seen is None else 11.0 * seen.shape[0] / seen.shape[1]
+    height = above + 0.5 + 1.05 * len(rows)
+    figure = Figure((width, height))
+    if seen is not None:
+        figure.add_axes((0, 1 - above / height, 1, above / height)).imshow(seen, aspect="auto")
+        figure.axes[0].set_axis_off()
+    for r, row in enumerate(rows):
+        for c, joint in enumerate(row):
+            if joint is None:
+                continue
+            wide, left, bottom = 10.3 / len(row) / width, (0.5 + 10.3 * c / len(row)) / width, len(rows) - 1 - r
+            axis = figure.add_axes((left, (0.45 + 1.05 * bottom) / height, wide - 0.12 / width, 0.68 / height))
+            _panel(axis, walk.limits, joint, time, share[:, joint])
+            axis.vlines([dt * t for t in shown], 0, 1, color=QUIET, linewidth=0.5, alpha=0.5)
+            lowest = r == len(rows) - 1 or rows[r + 1][c] is None
+            axis.tick_params(labelleft=c == 0, labelbottom=lowest)
+    unit = "seconds" if walk.dt else "control steps"
+    words = f"{unit}; how far each command is from the last one, over the limit stated ({share.size:,} changes, "
+    words += f"{beyond} beyond)" + ("; grey: the moments shown above" if shown else "")
+    figure.text(0.5, 0.06 / height, words, ha="center", fontsize=8, color=QUIET)
+    return figure
+
+
+def panels(names: Sequence[str]) -> list[list[int | None]]:
+    """Joints in pairs of rows, the left side above the right one; those of neither side come last."""
+    sides = [[i for i, name in enumerate(names) if name.startswith(side)] for side in ("left_", "right_")]
+    if len(sides[0]) != len(sides[1]):
+        sides = [[], []]
+    middle = [i for i in range(len(names)) if i not in sides[0] + sides[1]]
+    half = -(-len(middle) // 2)
+    pair = [sides[0] + middle[:half], sides[1] + middle[half:]]
+    columns = min(len(pair[0]), COLUMNS)
+    chunks = [row[first : first + columns] for first in range(0, len(pair[0]), columns) for row in pair]
+    return [[*row, *[None] * (columns - len(row))] for row in chunks if row]
+
+
+def _panel(axis: "Axes", limits: RateLimits, joint: int, time: NDArray[Any], share: NDArray[Any]) -> None:
+    axis.fill_between(time, share, color=LINE, alpha=0.15, linewidth=0)
+    axis.plot(time, share, color=LINE, linewidth=0.8)
+    axis.axhline(1, color=LIMIT, linewidth=1)
+    axis.set(xlim=(0, time[-1]), ylim=(0, 1.12), yticks=(0, 1))
+    axis.locator_params(axis="x", nbins=3, prune="upper")
+    name = limits.names[joint].replace("_", " ").removesuffix(" joint")
+    axis.set_title(
+        f"{name}  {limits.delta[..., joint].max():.3g} {limits.units}".replace("$", r"\$"), fontsize=7, color=INK, pad=3
+    )
+    axis.tick_params(labelsize=7, colors=QUIET, length=2)
+    for spine in axis.spines.values():
+        spine.set_visible(False)

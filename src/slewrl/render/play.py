@@ -1,0 +1,237 @@
+"""A trained policy to look at: films and pictures of a run's episodes, or of a bundle that walks a robot."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from slewrl.envs.augment import Augment
+from slewrl.envs.checked import checked_reset, checked_step
+from slewrl.envs.gym_vec_env import Singles
+from slewrl.envs.tasks import OWN_ROBOT, is_gymnasium, is_locomotion, make_worlds
+from slewrl.errors import UserFacingError
+from slewrl.limits import RateLimits
+from slewrl.locomotion.tasks import TASKS
+from slewrl.render import film
+from slewrl.render.film import cannot_render, check_video, filming
+from slewrl.robots.looks import in_meshes_of
+from slewrl.training.policy import Policy, load_policy
+from slewrl.training.runs import RunFolder
+
+if TYPE_CHECKING:
+    from slewrl.locomotion.env import Locomotion
+
+
+class Seen(NamedTuple):
+    """What was shown."""
+
+    frames: int
+    """Control steps."""
+    returns: list[float]
+    """Of each episode."""
+    violations: int
+    """Joint steps outside F_t, counted exactly."""
+    unseen: str = ""
+    """Why a picture shows the increments only."""
+
+
+def record(run: Path, video: Path, episodes: int, seed: int, trust: bool = False) -> Seen:
+    """Film a run of a Gymnasium task."""
+    check_video(video)
+    if not is_gymnasium(task := RunFolder(run).spec().task):
+        raise ValueError(f"{run} is a run of {task!r}, which another simulator shows: play is for Gymnasium and ours")
+    unseen = film.prepare_gl(task)
+    policy = load_policy(run, trust)
+    env = Augment(_filmed(policy), policy.limits)
+    frames, returns, violations = 0, [], 0
+    with filming(video, env.metadata.get("render_fps", 30)) as add:
+        for k in range(episodes):
+            where = f"{env.name}, episode {k}"
+            observation, done, total = checked_reset(env, where, seed + k), False, 0.0
+            while not done:
+                add(_render(env, unseen))
+                executed = policy.act(torch.from_numpy(observation[None])).executed[0].numpy()
+                observation, reward, terminated, truncated, info = checked_step(env, executed, where)
+                frames, total, done = frames + 1, total + reward, terminated or truncated
+            returns.append(total)
+            violations += info["rate_use"].violations
+    return Seen(frames, returns, violations)
+
+
+def _filmed(policy: Policy) -> gym.Env[Any, Any]:
+    """An environment of the run's task that can be looked at."""
+    # Only to record: an environment of the user's own need not know of render modes.
+    try:
+        return gym.make(policy.spec.task, render_mode="rgb_array")
+    except TypeError as error:
+        raise UserFacingError(f"{policy.spec.task} cannot be made to render: {error}") from error
+
+
+def _render(env: gym.Env[Any, Any], unseen: str) -> Any:
+    """One picture (height, width, 3); ``unseen`` is why MuJoCo cannot make any, if that is known."""
+    name = env.spec.id if env.spec else type(env.unwrapped).__name__
+    if unseen and hasattr(env.unwrapped, "mujoco_renderer"):
+        raise UserFacingError(unseen)
+    try:
+        pixels: Any = env.render()
+    except Exception as error:  # each GL loader fails in its own way
+        raise cannot_render(name, error) from error
+    if np.ndim(pixels) != 3:
+        found = type(pixels).__name__
+        raise UserFacingError(f"cannot render {name}: its render() gave {found}, expected an array (height, width, 3)")
+    return pixels
+
+
+def picture(run: Path, out: Path, seed: int, trust: bool = False) -> Seen:
+    """A picture of one episode of a run of any task: what can be seen of it, above its increments over their limits."""
+    _check_folder(out)
+    spec = RunFolder(run).spec()
+    unseen = film.prepare_gl(spec.task)
+    policy = load_policy(run, trust)
+    if is_gymnasium(spec.task):
+        try:
+            return _pictured(policy, out, seed, Singles(partial(_filmed, policy), policy.limits, 1), unseen)
+        except UserFacingError as error:
+            unseen = str(error)
+    else:
+        unseen = f"{spec.task} is shown by another simulator"
+    worlds = make_worlds(policy.task, policy.limits, 1, spec.task_options, training=False)
+    return _pictured(policy, out, seed, worlds)._replace(unseen=unseen)
+
+
+def _pictured(policy: Policy, out: Path, seed: int, worlds: Any, unseen: str = "") -> Seen:
+    """The first episode of the first of the worlds; with what is to be seen of it where they are made to render."""
+    worlds.reset(seed)
+    strip, steps, rendered = film.Strip(), 0, isinstance(worlds, Singles) and bool(worlds.envs[0].render_mode)
+    while True:
+        if rendered and strip.wants(steps):
+            strip.add(steps, _render(worlds.envs[0], unseen))
+        executed = policy.act(torch.from_numpy(worlds.observations)).executed.numpy()
+        steps += 1
+        if worlds.step(executed).ended[0]:
+            break
+    made = film.Walk(np.zeros((steps, 0)), worlds.episodes[0], policy.limits, policy.dt)
+    film.save(film.draw(made, *strip.side_by_side()) if rendered else film.draw(made, [], None), out)
+    return _seen([made])
+
+
+def _check_folder(out: Path) -> None:
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
+
+
+# ---------------------------------------------------------------------- walking robots
+
+
+class Walker(NamedTuple):
+    """A policy and a robot of ours that it walks."""
+
+    worlds: "Locomotion"
+    """One world, not training."""
+    act: film.Act
+    unseen: str = ""
+    """Why it cannot be rendered."""
+
+    def record(self, video: Path, episodes: int, seed: int) -> Seen:
+        """Film it."""
+        check_video(video)
+        if self.unseen:
+            raise UserFacingError(self.unseen)
+        return _seen(film.film(self.worlds, self.act, video, episodes, seed))
+
+    def picture(self, out: Path, seed: int) -> Seen:
+        """A picture of one walk, and of its increments over their limits."""
+        _check_folder(out)
+        made, why = film.picture(self.worlds, self.act, seed, out, look=not self.unseen)
+        return _seen([made])._replace(unseen=self.unseen or why)
+
+
+def _seen(walks: list[film.Walk]) -> Seen:
+    returns = [walk.episode.total for walk in walks]
+    return Seen(sum(len(walk.episode.chain) - 1 for walk in walks), returns, sum(walk.violations for walk in walks))
+
+
+def walks(source: str, bundle: Path | None = None) -> bool:
+    """Whether it is one of our robots that ``source`` is about: the folder of a run or, with a bundle, a task."""
+    if bundle is None and is_locomotion(source) and not Path(source).exists():
+        raise ValueError(f"{source} is a task: say whose policy (--bundle policy.bundle), or name the folder of a run")
+    task = RunFolder(Path(source)).spec().task if bundle is None else source
+    if bundle is not None and not is_locomotion(task):
+        raise ValueError(f"--bundle is for a task of ours, and {task!r} is none of {', '.join(TASKS)}")
+    return is_locomotion(task)
+
+
+def walker(
+    source: str,
+    bundle: Path | None = None,
+    command: Sequence[float] | None = None,
+    rendered: bool = True,
+    trust: bool = False,
+) -> Walker:
+    """The policy of a run, or a bundle on a task, with its robot.
+
+    Args:
+        source: the folder of a run; with a bundle, a task such as "G1-flat".
+        bundle: what ``slewrl export`` wrote.
+        command: speed ahead and to the left (m/s) and yaw rate (rad/s); default: drawn, as in training.
+        rendered: whether there will be pictures of it.
+        trust: whether code that the run's run.json names may run.
+    """
+    unseen = film.prepare_gl(source) if rendered else ""
+    fixed: dict[str, Any] = {}
+    if command is not None:
+        if not np.isfinite(command).all():
+            raise ValueError(f"--command is {tuple(command)}, expected finite numbers: ahead, to the left, turning")
+        ranges = zip(("forward", "sideways", "turning"), command, strict=True)
+        fixed = {name: (speed, speed) for name, speed in ranges} | {"standing": 0.0, "heading": False}
+    if bundle is not None:
+        return _controlled(source, bundle, fixed)._replace(unseen=unseen)
+    policy = load_policy(Path(source), trust)
+    options = policy.spec.task_options | fixed
+    worlds: Any = make_worlds(policy.task, policy.limits, 1, options, training=False)
+    if policy.task != policy.spec.task:
+        worlds.robot = in_meshes_of(worlds.robot, policy.spec.task.removeprefix(OWN_ROBOT))
+    return Walker(worlds, lambda seen: policy.act(torch.from_numpy(seen)).executed.numpy(), unseen)
+
+
+def _controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
+    """A task's robot under the controller that runs on a real one."""
+    try:
+        from slewrl.deploy.controller import Controller
+    except ImportError as error:
+        raise UserFacingError(f'a bundle needs ONNX Runtime ({error}): pip install "slewrl[onnx]"') from None
+    controller = Controller(path)
+    found, trained = controller.bundle, controller.bundle.manifest["provenance"].get("spec", {})
+    arrays = {key: getattr(found.limits, key) for key in ("up", "down", "low", "high")}
+    rest = {key: getattr(found.limits, key) for key in ("names", "groups", "dt", "units")}
+    if trained.get("task") == task:
+        options = trained["task_options"] | options
+    worlds: Any = make_worlds(task, RateLimits(**arrays, **rest), 1, options, training=False)
+    gives = [("privileged", worlds.layout.privileged), *worlds.layout.parts]
+    if list(found.observation) not in (gives, gives[1:]):
+        raise ValueError(f"{path} sees {dict(found.observation)}, expected what {task} gives: {dict(gives)}")
+    d, first = worlds.limits.dim, 0 if list(found.observation) == gives else worlds.layout.privileged
+
+    def act(seen: NDArray[np.float32]) -> NDArray[np.float32]:
+        if worlds.clock[0] == 0:
+            controller.start(worlds.reset_action)
+        prev = controller.prev
+        command = controller.step(seen[0, first:-d])
+        executed = _narrow(command, prev)
+        if (executed != command).any():  # the limit is on the change from what the motors got
+            controller.start(executed, ramp=controller.ramping)
+        return executed[None]
+
+    return Walker(worlds, act)
+
+
+def _narrow(command: NDArray[np.float64], prev: NDArray[np.float64]) -> NDArray[np.float32]:
+    """A command in float32, rounded towards ``prev`` so that it changes no more than it did."""
+    near = command.astype(np.float32)
+    beyond = np.abs(near - prev) > np.abs(command - prev)
+    return np.where(beyond, np.nextafter(near, prev.astype(np.float32)), near)

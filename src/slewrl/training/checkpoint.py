@@ -1,0 +1,125 @@
+"""Checkpoints that are whole or not there: written aside, synced, renamed, and recognised by their SHA-256.
+
+A checkpoint is a tree of dicts, lists, numbers, strings and tensors. Loading builds nothing else (``weights_only``), so
+a file from somebody else runs no code. The same values make the same bytes, however often the run was killed.
+"""
+
+import hashlib
+import io
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from slewrl.io.files import sync_folder, written_whole
+
+Used = TypeVar("Used")
+
+MAGIC = b"slewrl checkpoint 1\n"
+KEEP = 2
+"""How many are kept: the newest, and the one to fall back on."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used; the message says what is wrong with it, or with what it needs."""
+
+
+def save(folder: Path, step: int, state: dict[str, Any]) -> Path:
+    """Write ``state`` as the checkpoint of ``step`` and drop the oldest ones; the rename makes it count."""
+    folder.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    torch.save(_plain(state), buffer)
+    payload = buffer.getvalue()
+    path = folder / f"{step:012d}.ckpt"
+    if path.is_dir() and not path.is_symlink():
+        path.rename(_free_name(path))
+    with written_whole(path, path.with_suffix(".tmp")) as file:
+        file.write(MAGIC + hashlib.sha256(payload).digest() + payload)
+    sync_folder(folder)
+    _drop_before(path, KEEP)
+    return path
+
+
+def _plain(tree: Any) -> Any:
+    """The same values, with equal strings the same object: torch writes those once, so the bytes tell values alone."""
+    if isinstance(tree, dict):
+        return {_plain(key): _plain(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree)(_plain(value) for value in tree)
+    return sys.intern(tree) if type(tree) is str else tree
+
+
+def keep_last(folder: Path) -> None:
+    """Drop those before the newest whole one: where a run was interrupted must not show once it is finished."""
+    for path in reversed(checkpoints(folder)):
+        with suppress(CheckpointError):
+            load(path)
+            return _drop_before(path, 1)
+
+
+def _drop_before(newest: Path, keep: int) -> None:
+    """Keep ``keep`` of the checkpoints up to ``newest``, itself included; what is no regular file is not ours."""
+    ours = [path for path in checkpoints(newest.parent) if path.is_file() and not path.is_symlink()]
+    for path in [path for path in ours if path.name <= newest.name][:-keep]:
+        path.unlink()
+
+
+def _free_name(path: Path) -> Path:
+    """Where to put a folder that is in the way of a checkpoint."""
+    names = (path.with_name(f"{path.name}.folder{k or ''}") for k in range(1000))
+    return next(name for name in names if not name.exists())
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The finished checkpoints of a run, oldest first."""
+    return sorted(path for path in folder.glob("*.ckpt") if path.stem.isdigit())  # best.ckpt is a user's own
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a checkpoint, or say in a CheckpointError why it cannot be one."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise CheckpointError(f"{path} is no file, expected a checkpoint")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    if not data.startswith(MAGIC):
+        raise CheckpointError(f"{path} does not begin as {MAGIC.decode().strip()!r}: not one, or of another version")
+    digest, payload = data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 :]
+    if hashlib.sha256(payload).digest() != digest:
+        raise CheckpointError(f"{path} is damaged: its SHA-256 does not match (cut short, or bits flipped)")
+    try:
+        state = torch.load(io.BytesIO(payload), weights_only=True)
+    except Exception as error:  # whole, but not written by us: anything may be in it
+        raise CheckpointError(f"{path} holds no checkpoint of ours: {str(error).partition(chr(10))[0]}") from error
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path} holds no checkpoint of ours, but a {type(state).__name__}")
+    return state
+
+
+def load_newest(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """The newest whole checkpoint, and what was wrong with the newer ones."""
+    return use_newest(folder, lambda state: state)
+
+
+def use_newest(folder: Path, use: Callable[[dict[str, Any]], Used]) -> tuple[Used, list[str]]:
+    """What ``use`` makes of the newest checkpoint that can be used, and what was wrong with the newer ones.
+
+    ``use`` raises a CheckpointError, before it changes anything, where a whole checkpoint does not fit what is here.
+    """
+    wrong: dict[Path, str] = {}
+    for path in reversed(checkpoints(folder)):
+        try:
+            return use(load(path)), [_complaint(path, reason) for path, reason in wrong.items()]
+        except CheckpointError as error:
+            wrong[path] = str(error)
+    reasons = "; ".join(dict.fromkeys(wrong.values()))  # both may fail for the same one
+    advice = "put back what is damaged from a copy, or begin the run again in another folder"
+    raise CheckpointError(f"{folder} holds no whole checkpoint of this run: {reasons}; {advice}")
+
+
+def _complaint(path: Path, reason: str) -> str:
+    return reason if reason.startswith(str(path)) else f"{path} is not used: {reason}"

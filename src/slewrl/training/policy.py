@@ -1,0 +1,117 @@
+"""A trained policy taken from its run folder: to act with and to evaluate."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from slewrl.envs.tasks import make_worlds
+from slewrl.envs.vec_env import Layout
+from slewrl.errors import UserFacingError
+from slewrl.io.files import refuse_linked_folders
+from slewrl.io.trust import code_named, require_trust
+from slewrl.limits import RateLimits
+from slewrl.robots.spec import RobotSpec
+from slewrl.training import checkpoint
+from slewrl.training.evaluate import Act, Evaluation
+from slewrl.training.runs import RunFolder, RunSpec, write_csv
+from slewrl.training.trainer import EVALUATION_SEED, examiner, make_agent, of_run, on_any_machine, run_limits, run_task
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a run has learned, without exploration."""
+
+    act: Act
+    """Augmented observations (N, n) to an action for each."""
+    agent: Any
+    """What acts: networks, layer and config."""
+    spec: RunSpec
+    task: str
+    """The spec's, or the run's own copy of a user's robot."""
+    limits: RateLimits
+    layout: Layout
+    """Of the task's augmented observations."""
+    reset_action: NDArray[np.float32]
+    """What counts as executed before the first step, (d,)."""
+    dt: float | None
+    """Control period in seconds, where the limits or the task have one."""
+    robot: RobotSpec | None
+    """The one that walks, where the task is one of ours."""
+    step: int
+    """Of the checkpoint."""
+    complaints: list[str]
+    """What was wrong with newer checkpoints."""
+
+    def evaluate(self, episodes: int, seed: int = EVALUATION_SEED) -> Evaluation:
+        """Seeded episodes of the run's task."""
+        examine = examiner(self.task, self.spec.task_options, self.limits, self.agent.layer.breaches)
+        return examine(self.act, episodes, seed)
+
+
+def load_policy(run: Path, trust: bool = False) -> Policy:
+    """The policy of a run's newest whole checkpoint.
+
+    Args:
+        run: the folder.
+        trust: whether code that its run.json names may run (docs/trust.md).
+    """
+    torch.set_num_threads(1)
+    folder = RunFolder(run)
+    spec = folder.spec()
+    require_trust(code_named(spec.task, spec.layer, spec.agent), run, trust)
+    limits = run_limits(spec, folder)
+    if not checkpoint.checkpoints(folder.checkpoints):
+        raise FileNotFoundError(f"{run} has no checkpoint yet: train it first (slewrl train --resume {run})")
+    policy, complaints = checkpoint.use_newest(
+        folder.checkpoints, lambda state: _policy(of_run(state, spec, folder), spec, folder, limits)
+    )
+    return replace(policy, complaints=complaints)
+
+
+def _policy(state: dict[str, Any], spec: RunSpec, folder: RunFolder, limits: RateLimits) -> Policy:
+    """The policy of a checkpoint."""
+    try:
+        task = run_task(spec, folder)
+        worlds = make_worlds(task, limits, 1, spec.task_options, training=False)
+    except ImportError as error:
+        raise UserFacingError(
+            f"task {spec.task!r}: {error} (a run folder does not hold its environment's module: put it where you "
+            "stand, or on PYTHONPATH)"
+        ) from error
+    try:
+        agent = make_agent(on_any_machine(spec), limits, worlds.layout)
+        agent.load_state_dict(state["agent"])
+    except UserFacingError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:  # forged, or of another version
+        reason = f"{type(error).__name__} {str(error)[:200]}"
+        raise checkpoint.CheckpointError(f"its agent does not fit the one of run.json ({reason})") from error
+    return Policy(
+        lambda x: agent.act(x, explore=False),
+        agent,
+        spec,
+        task,
+        limits,
+        worlds.layout,
+        worlds.reset_action,
+        limits.dt or worlds.dt,
+        getattr(worlds, "robot", None),
+        state["step"],
+        [],
+    )
+
+
+def evaluate_run(run: Path, episodes: int, into: str = "evaluation", trust: bool = False) -> tuple[Policy, Evaluation]:
+    """Evaluate a run's policy and write a folder of the run's about it: density, increments and, last, episodes."""
+    refuse_linked_folders(run)
+    policy = load_policy(run, trust)
+    result = policy.evaluate(episodes)
+    names = policy.limits.names
+    write_csv(run / into / "density.csv", result.density(names))
+    write_csv(run / into / "increments.csv", result.some_increments(names))
+    write_csv(run / into / "episodes.csv", result.episodes())
+    return policy, result

@@ -1,0 +1,373 @@
+"""A run on disk: what it is (run.json), what it logged (CSV), how far it got (checkpoints, DONE).
+
+Everything but timing.csv and TensorBoard's files is the same to the byte for the same RunSpec on the same machine,
+however often the run was killed.
+"""
+
+import csv
+import dataclasses
+import fcntl
+import hashlib
+import io
+import json
+import os
+import platform
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tyro.conf import Fixed, Suppress
+
+from slewrl.agents import recipes
+from slewrl.errors import shortened
+from slewrl.io.files import copy_own, open_own, read_json, write_atomically
+
+VERSION, BEFORE_RECIPES = 3, 2
+"""Of run.json: what is written, and what is read as well."""
+ROBOT_COPIES = ("robot.urdf", "robot.xml")
+COPIES = ("limits.yaml", *ROBOT_COPIES, "robot.robot.yaml")
+"""A run's own copies of a user's files; they decide its result, too."""
+LOGS = ("train.csv", "eval.csv")
+"""What a run logs besides its speed; the same to the byte for the same RunSpec."""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What decides the result of a run."""
+
+    task: str = ""
+    """A Gymnasium id with a Box action (HalfCheetah-v5), a walking robot (G1-flat), robot:my.urdf, or mjlab:TASK."""
+    limits: str = "tight"
+    """A preset (wide, tight; of robots paper, spec, tight), or a limits.yaml of your own (slewrl limits writes one)."""
+    reset_action: str = ""
+    """Where the joints are before an episode's first step, unless the environment says so (info["reset_action"]): a
+    number for all, one per joint (0.1,-0.5), hip=0.1,knee=-0.5, or middle."""
+    layer: str = "ddsrad"
+    """The action layer: ddsrad, interval_srad, boxpro, ... (docs/layers.md), or package.module:Class."""
+    agent: str = "sac"
+    """sac, td3, fastsac, ppo or ppo_lag."""
+    recipe: str = ""
+    """Hyperparameters that go together. sac, td3: ours (the default) or paper; fastsac: cpu (the default, 128
+    environments) or gpu (4096). Sets what has its usual value."""
+    seed: int = 12345
+    """Of everything random: the same seed gives the same run, to the byte."""
+    steps: Suppress[Fixed[int]] = 1_000_000  # an option of Train's own, which tells whether it was given
+    """Environment steps, over all environments."""
+    density: str = "normalized"
+    """Units of the policy's entropy: normalized, action_scaled, or action (the paper's)."""
+    environments: int = 1
+    """How many step together; SAC and TD3 make one update per step of each, FastSAC a few of all, PPO collects."""
+    learning_starts: int = 10_000
+    """Steps with random actions (uniform in F_t; none and aram: in the range) before the first update; PPO has none."""
+    batch_size: int = 256
+    """Transitions per update, from the replay; PPO's own is agent.minibatch."""
+    capacity: int = 1_000_000
+    """Rows of the replay that are sampled from, where the agent has one."""
+    evaluate_every: int = 5_000
+    """Steps between evaluations; checkpoints are taken then, too."""
+    evaluate_episodes: int = 5
+    """Episodes per evaluation."""
+    agent_options: Suppress[dict[str, Any]] = field(default_factory=dict)
+    """Fields of the agent's config that differ from its defaults."""
+    layer_options: Suppress[dict[str, Any]] = field(default_factory=dict)
+    """Fields of the layer that differ from its defaults."""
+    task_options: Suppress[dict[str, Any]] = field(default_factory=dict)
+    """Options of the task that differ from its defaults; Gymnasium tasks have none."""
+
+    def __post_init__(self) -> None:
+        """Refuse values of the wrong kind, as a file written by hand may hold them."""
+        for name, default in _DEFAULTS.items():
+            value = getattr(self, name)
+            nameless = isinstance(value, dict) and not all(isinstance(key, str) for key in value)
+            if type(value) is not type(default) or nameless:
+                kind = {int: "a whole number", str: "a word", dict: "names and values"}[type(default)]
+                raise ValueError(f"{name} is {shortened(value)}, expected {kind}")
+
+    @property
+    def key(self) -> str:
+        """A readable name: task, limits, agent, layer, density, the options that were set, and the seed."""
+        options = {**self.agent_options, **self.layer_options, **self.task_options}
+        usual = _DEFAULTS | recipes.find(self.agent, self.recipe).run
+        changed = {name: getattr(self, name) for name in ("batch_size", "environments")}
+        options |= {name: value for name, value in changed.items() if value != usual[name]}
+        recipe = self.recipe if self.recipe != recipes.default(self.agent) else ""
+        named = {"recipe": recipe, "reset_action": _brief(self.reset_action)}
+        options |= {name: value for name, value in named.items() if value}
+        chosen = [f"{name}={_word(value)}" for name, value in sorted(options.items())]
+        parts = (self.task, Path(self.limits).stem, self.agent, self.layer, self.density, *chosen, f"s{self.seed}")
+        return "-".join(str(part).replace(":", ".").replace("/", ".") for part in parts)
+
+
+def with_recipe(spec: RunSpec) -> RunSpec:
+    """The spec with what its recipe sets of a run, where it has the usual value."""
+    fields = recipes.find(spec.agent, spec.recipe).run
+    return dataclasses.replace(spec, **{n: v for n, v in fields.items() if getattr(spec, n) == _DEFAULTS[n]})
+
+
+def difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """Which fields of two specs differ, and how; empty if none does.
+
+    Tuples count as the lists JSON makes of them, and "" as the recipe it stands for.
+    """
+    old, new = (json.loads(json.dumps(_DEFAULTS | spec)) for spec in (there, wanted))
+    for spec in (old, new):
+        spec["recipe"] = spec["recipe"] or recipes.default(spec["agent"])
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return ", ".join(f"{name} is {old.get(name)!r} there, {new.get(name)!r} here" for name in names)
+
+
+def read_spec(data: Any, before_recipes: bool = False) -> RunSpec:
+    """A spec as a file has it; ``before_recipes``: a file of a version that knew none."""
+    if not isinstance(data, dict):
+        raise ValueError(f"spec is {shortened(data)}, expected names and values")
+    data = recipes.upgraded(data) if before_recipes else data
+    if unknown := set(data) - set(_DEFAULTS):
+        raise ValueError(f"unknown entries {sorted(unknown)}: use the slewrl it came from")
+    return RunSpec(**data)
+
+
+def check_numbers(spec: RunSpec) -> None:
+    """Refuse numbers no run can have."""
+    for name in ("environments", "steps", "batch_size", "evaluate_every", "evaluate_episodes", "capacity"):
+        if getattr(spec, name) < 1:
+            raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 1")
+    for name in ("seed", "learning_starts"):
+        if getattr(spec, name) < 0:
+            raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 0")
+    if spec.seed >= 2**63:
+        raise ValueError(f"seed is {shortened(spec.seed)}, expected less than 2**63")
+
+
+_DEFAULTS: dict[str, Any] = {
+    f.name: f.default if f.default is not dataclasses.MISSING else {} for f in dataclasses.fields(RunSpec)
+}
+
+
+class RunFolder:
+    """The files of one run.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints go."""
+        return self.path / "checkpoint"
+
+    @property
+    def limits(self) -> Path:
+        """The run's own copy of its limits, if they came from a file."""
+        return self.path / "limits.yaml"
+
+    @property
+    def robot(self) -> Path | None:
+        """The run's own copy of a user's robot, if its task is one."""
+        return next((self.path / name for name in ROBOT_COPIES if (self.path / name).exists()), None)
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has finished."""
+        return (self.path / "DONE").exists()
+
+    def create(self, spec: RunSpec) -> None:
+        """Begin a run here; refuses a folder that holds one."""
+        if (self.path / "run.json").exists():
+            raise FileExistsError(
+                f"{self.path} already holds a run: resume it (--resume {self.path}), or choose another --out"
+            )
+        if (self.path / "DONE").exists() or any((self.path / name).exists() for name in LOGS):
+            raise FileExistsError(f"{self.path} holds logs of another run: choose another --out")
+        self.path.mkdir(parents=True, exist_ok=True)
+        if Path(spec.limits).suffix in (".yaml", ".yml"):
+            copy_own(spec.limits, self.limits)  # what the file says later is no part of this run
+        if spec.task.startswith("robot:"):
+            source = Path(spec.task.removeprefix("robot:"))
+            copy = self.path / (ROBOT_COPIES[0] if source.suffix == ".urdf" else ROBOT_COPIES[1])
+            copy_own(source, copy)
+            if (beside := source.with_suffix(".robot.yaml")).exists():
+                copy_own(beside, copy.with_suffix(".robot.yaml"))
+        write_atomically(self.path / "provenance.json", json.dumps(provenance(), indent=2) + "\n")
+        self.describe(spec)
+
+    def describe(self, spec: RunSpec) -> None:
+        """Write down what this run is."""
+        text = json.dumps({"version": VERSION, "spec": dataclasses.asdict(spec)}, indent=2) + "\n"
+        write_atomically(self.path / "run.json", text)
+
+    def spec(self) -> RunSpec:
+        """What this run is; a run can be made again from it alone."""
+        path = self.path / "run.json"
+        if not path.exists():
+            many = "; it holds a campaign, with a run in each folder" if (self.path / "campaign.json").exists() else ""
+            raise FileNotFoundError(f"{self.path} holds no run: there is no run.json{many}")
+        data = read_json(path)
+        found = data.get("version")
+        if found not in (VERSION, BEFORE_RECIPES):
+            raise ValueError(
+                f"{path} is of version {shortened(found)}, expected {VERSION}: use the slewrl it came from"
+            )
+        try:
+            spec = read_spec(data.get("spec"), found == BEFORE_RECIPES)
+            check_numbers(spec)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        return spec
+
+    def append(self, name: str, row: dict[str, Any]) -> None:
+        """Add a row to a CSV file, with a header if it is the first."""
+        path = self.path / name
+        text = io.StringIO()
+        writer = csv.DictWriter(text, row, lineterminator="\n")
+        if not path.exists() or path.stat().st_size == 0:
+            writer.writeheader()
+        writer.writerow(row)
+        with open_own(path, "a") as file:
+            file.write(text.getvalue())
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each CSV that depends on the RunSpec alone, to be put into a checkpoint."""
+        return {path.name: path.stat().st_size for path in self._logs()}
+
+    def log_digests(self) -> dict[str, str]:
+        """SHA-256 of each of them, for the same purpose."""
+        return {path.name: _digest(path) for path in self._logs()}
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of the run's own copies of a user's files, to be put into a checkpoint."""
+        return {name: _digest(self.path / name) for name in COPIES if (self.path / name).is_file()}
+
+    def changed(self, digests: dict[str, str]) -> str:
+        """Which of those files is no longer what it was at a checkpoint; empty if none is."""
+        there = self.digests()
+        names = [name for name in COPIES if there.get(name) != digests.get(name)]
+        how = "is not what the run was trained with" if names and names[0] in there else "is gone"
+        return f"{self.path / names[0]} {how}" if names else ""
+
+    def sync(self) -> None:
+        """Make what was logged survive a power cut."""
+        for path in self._logs():
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+
+    def _logs(self) -> list[Path]:
+        """Those with anything in them: one that was cut to nothing is as good as none."""
+        paths = (self.path / name for name in LOGS)
+        return [path for path in paths if path.exists() and path.stat().st_size]
+
+    def cut(self, sizes: dict[str, int]) -> None:
+        """Take back what was logged after a checkpoint: the resumed run will write it again."""
+        for path in self._logs():
+            with open_own(path, "r+b") as file:
+                file.truncate(sizes.get(path.name, 0))
+
+    def lost(self, sizes: dict[str, int], digests: dict[str, str]) -> str:
+        """Which log has lost something of what it had at a checkpoint; empty if none has."""
+        there = self.sizes()
+        for name, size in sizes.items():
+            if there.get(name, 0) < size:
+                return f"{self.path / name} has {there.get(name, 0)} bytes, fewer than the {size} it had"
+        damaged = [name for name in digests if _digest(self.path / name, sizes[name]) != digests[name]]
+        return f"{self.path / damaged[0]} is damaged: its SHA-256 does not match" if damaged else ""
+
+    @contextmanager
+    def lock(self, patience: float = 2.0) -> Iterator[None]:
+        """Keep other processes from training here; the lock goes with the process, however that ends.
+
+        ``patience``: seconds to wait for another process to let go. Two for one that only looks (``locked``); more for
+        one whose node has died, which a network file system takes minutes to notice.
+        """
+        with open_own(self.path / "lock", "a") as file:
+            deadline = time.monotonic() + patience
+            while not _take(file):
+                if time.monotonic() > deadline:
+                    raise BlockingIOError(f"{self.path}: another process is training this run") from None
+                time.sleep(0.05)
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            yield
+
+    @property
+    def locked(self) -> bool:
+        """Whether a process is training here, on this machine or one that shares the folder."""
+        path = self.path / "lock"
+        if not path.is_file():
+            return False
+        with open(path, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def finish(self) -> None:
+        """Mark the run as finished."""
+        write_atomically(self.path / "DONE", "")
+
+
+def _digest(path: Path, size: int = -1) -> str:
+    """SHA-256 of a file, or of its first ``size`` bytes."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read(size)).hexdigest()
+
+
+def _take(file: Any) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def provenance() -> dict[str, str]:
+    """What decides a run's numbers: versions, the commit (where slewrl is a checkout), and the processor.
+
+    Another processor takes other kernels, whose sums are rounded in another order: learning does not forgive that.
+    """
+    made = {name: version(name) for name in ("slewrl", "torch", "numpy", "gymnasium", "mujoco")}
+    made |= {"python": platform.python_version(), "processor": processor()}
+    checkout = Path(__file__).parents[2]
+    if (checkout / ".git").exists():
+        command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=10"]
+        with suppress(OSError):
+            made["commit"] = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return made
+
+
+def processor() -> str:
+    """The name of its kind."""
+    with suppress(OSError):
+        names = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        if names:
+            return str(names[0])
+    return platform.processor() or platform.machine()
+
+
+def _word(value: Any) -> str:
+    """A value as part of a file's name."""
+    return "x".join(str(x) for x in value) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _brief(text: str) -> str:
+    """A text as part of a file's name: itself, or, as names are at most 255 bytes, what stands for it."""
+    return text if len(text) <= 24 else hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """A whole table at once; makes the folder if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomically(path, text.getvalue())
