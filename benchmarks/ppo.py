@@ -83,7 +83,7 @@ def rsl_rl_turn(task: str, environments: int, rollout: int) -> Turn:
     from rsl_rl.runners import OnPolicyRunner
     from tensordict import TensorDict
 
-    class Worlds:
+    class VecEnv:
         """Gymnasium environments as rsl_rl wants them."""
 
         device, cfg = "cpu", {}
@@ -120,7 +120,7 @@ def rsl_rl_turn(task: str, environments: int, rollout: int) -> Turn:
         "num_steps_per_env": rollout, "save_interval": 10**9, "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
         "algorithm": algorithm, "actor": {**net, "distribution_cfg": spread}, "critic": net,
     }  # fmt: skip
-    runner = OnPolicyRunner(Worlds(), config, None, "cpu")
+    runner = OnPolicyRunner(VecEnv(), config, None, "cpu")
     return lambda: runner.learn(1)
 
 

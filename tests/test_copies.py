@@ -21,7 +21,7 @@ from slewrl.agents.replay import Replay
 from slewrl.agents.rollout import Rollout
 from slewrl.deploy.limiter import RateLimiter
 from slewrl.envs.augment import Augment, AugmentVector
-from slewrl.envs.tasks import make_worlds
+from slewrl.envs.tasks import make_vec_env
 from slewrl.integrations.action_term import CommandChain, Guard
 from slewrl.integrations.gymnasium import RateLimitVector
 from slewrl.integrations.simulator import Ledger, SimulatedWorlds, Stream
@@ -83,7 +83,7 @@ def fitted(net):
     net.flat.mul_(1.1)
     errors = net.fit(x, torch.ones(4)).clone()
     net.flat.sub_(0.1 * net.grad)
-    return [errors, net.grad, net.forward(x).clone(), net.least(x, 2)[1], net.biases[1], net.target().flat]
+    return [errors, net.grad, net.forward(x).clone(), net.min_q_and_grad(x, 2)[1], net.biases[1], net.target().flat]
 
 
 def stepped(adam):
@@ -132,7 +132,7 @@ def reset(env):
 
 
 def worlds(task, limits):
-    made = make_worlds(task, limits, 2)
+    made = make_vec_env(task, limits, 2)
     made.reset(0)
     moved(made)
     return made
@@ -177,7 +177,7 @@ CASES = {
     "RateLimit": (lambda: reset(RateLimit(gym.make("MountainCarContinuous-v0"), 0.1)), acted),
     "RateLimit, MuJoCo": (lambda: reset(RateLimit(gym.make("HalfCheetah-v5"), 0.1)), acted),
     "RateLimitVector, MuJoCo": (lambda: reset(RateLimitVector(vector("HalfCheetah-v5"), 0.1)), acted),
-    "Singles": (partial(worlds, "Pendulum-v1", PENDULUM), moved),
+    "GymVecEnv": (partial(worlds, "Pendulum-v1", PENDULUM), moved),
     "Ledger": (lambda: Ledger(LIMITS, np.zeros(2, np.float32), 2), booked),
     "CommandChain": (lambda: CommandChain(LIMITS, torch.zeros(2, 2), make_layer("ddsrad")), commanded),
 }
@@ -331,7 +331,7 @@ def test_rsl_rls_environments(way):
 
 @pytest.fixture(scope="module")
 def walking():
-    return make_worlds("G1-flat", RateLimits.preset("G1", "paper"), 1)
+    return make_vec_env("G1-flat", RateLimits.preset("G1", "paper"), 1)
 
 
 class Unknown(gym.Env, gym.utils.EzPickle):
@@ -362,7 +362,7 @@ def test_what_cannot_be_copied_says_so(way, walking, tmp_path):
         "Physics cannot be copied: make another": walking.physics,
         "Stream cannot be copied: make another": Stream("cpu"),
         "SimulatedWorlds cannot be copied: the simulator's state": object.__new__(
-            type("SimulatedWorlds", (Worlds,), {})
+            type("SimulatedWorlds", (VecEnv,), {})
         ),
         "Guard cannot be copied: it belongs to": object.__new__(Guard),
         "Unknown.* cannot be copied within an episode": unknown,
@@ -384,7 +384,7 @@ def test_environments_in_other_processes_cannot_be_copied_and_go_on(way):
         env.close()
 
 
-class Worlds(SimulatedWorlds):
+class VecEnv(SimulatedWorlds):
     """Of some simulator."""
 
     _restart = _simulate = None

@@ -46,7 +46,7 @@ def test_least_is_the_minimum_and_its_gradient(members, hidden, units):
     x = torch.randn(40, 5, generator=generator, requires_grad=True)
     expected = reference(net, net.flat, x)[..., 0].amin(0)
     (to_x,) = torch.autograd.grad(expected.sum(), x)
-    value, grad = net.least(x.detach(), 2)
+    value, grad = net.min_q_and_grad(x.detach(), 2)
     assert torch.allclose(value, expected, atol=1e-6)
     assert torch.allclose(grad, to_x[:, -2:], atol=1e-6)
 

@@ -392,10 +392,10 @@ SPENDERS = {
     "no pulling": lambda c: setattr(c.limiter, "_pull", lambda *_: None),
     "a hair more": lambda c: setattr(c.limiter, "budget", c.limiter.budget * (1 + 1e-14)),
     "in the rates it was made with": lambda c: setattr(
-        c.limiter, "_pull", lambda before, prev, _, pull=c.limiter._pull: pull(before, prev, c.bundle_rates)
+        c.limiter, "_pull", lambda before, prev, _, vjp_fn=c.limiter._pull: vjp_fn(before, prev, c.bundle_rates)
     ),
     "in the rates of a whole step": lambda c: setattr(
-        c.limiter, "_pull", lambda before, prev, _, pull=c.limiter._pull: pull(before, prev, c.limiter.rates)
+        c.limiter, "_pull", lambda before, prev, _, vjp_fn=c.limiter._pull: vjp_fn(before, prev, c.limiter.rates)
     ),
 }
 

@@ -147,10 +147,10 @@ def test_a_graph_of_something_else_is_refused(found):
 
 def test_the_controller_walks_as_the_policy_does(run, made):
     """In the loop, on what the simulator gives: the same actions to 1e-5, and none beyond a limit."""
-    from slewrl.envs.tasks import make_worlds
+    from slewrl.envs.tasks import make_vec_env
 
     policy, controller = load_policy(run), Controller(made)
-    worlds = make_worlds("G1-flat", policy.limits, 1, {"seconds": 4.0}, training=False)
+    worlds = make_vec_env("G1-flat", policy.limits, 1, {"seconds": 4.0}, training=False)
     worlds.reset(5)
     controller.start(worlds.reset_action)
     apart, moved = [], []

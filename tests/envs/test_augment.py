@@ -11,7 +11,7 @@ from test_rate_limit import Eyes
 from slewrl import RateLimit, RateLimits, RateLimitVector, make_layer
 from slewrl.envs.augment import Augment, AugmentVector
 from slewrl.envs.checked import BrokenEnvironmentError
-from slewrl.envs.gym_vec_env import Singles
+from slewrl.envs.gym_vec_env import GymVecEnv
 from slewrl.limits.augmented import previous_action
 from slewrl.limits.presets import PRESETS
 from slewrl.metrics import rate_use, return_cv
@@ -261,7 +261,7 @@ def test_an_environment_that_returns_something_else_is_named(kind, when, how, me
 
 @pytest.mark.parametrize(("when", "how", "message"), ODD)
 def test_and_so_it_is_with_its_place_where_we_step_it(when, how, message):
-    worlds = Singles(lambda: Odd(gym.make("Pendulum-v1"), **{when: how}), PENDULUM, 2)
+    worlds = GymVecEnv(lambda: Odd(gym.make("Pendulum-v1"), **{when: how}), PENDULUM, 2)
     with pytest.raises(BrokenEnvironmentError, match=f"^Pendulum-v1, environment 0, step [05].*: {message}"):
         worlds.reset(0)
         for _ in range(4):
@@ -271,7 +271,7 @@ def test_and_so_it_is_with_its_place_where_we_step_it(when, how, message):
 def test_a_reward_that_is_no_number_is_named():
     for given, said in ((None, "None"), ("a lot", "'a lot'"), ([1.0, 2.0], r"\[1.0, 2.0\]")):
         odd = Odd(gym.make("Pendulum-v1"), step=lambda five, given=given: (five[0], given, *five[2:]))
-        worlds = Singles(lambda odd=odd: odd, PENDULUM, 1)
+        worlds = GymVecEnv(lambda odd=odd: odd, PENDULUM, 1)
         worlds.reset(0)
         with pytest.raises(BrokenEnvironmentError, match=f"step 3: the reward is {said}, expected a finite number"):
             for _ in range(4):

@@ -9,7 +9,7 @@ from test_custom_robot import biped
 
 from slewrl import RateLimits
 from slewrl.cli import main
-from slewrl.envs.tasks import check_simulator, is_gymnasium, make_worlds, task_preset, threads
+from slewrl.envs.tasks import check_simulator, is_gymnasium, make_vec_env, task_preset, threads
 from slewrl.layers import make_layer
 from slewrl.paper.grids import CAMPAIGNS
 from slewrl.training.policy import load_policy
@@ -48,7 +48,7 @@ def test_a_robot_of_ones_own_walks_in_the_same_task(tmp_path):
     task = f"robot:{path}"
     limits = task_preset(task, "tight")
     assert limits.delta == pytest.approx([0.25 * 12.5 * 0.02] * 4)
-    worlds = make_worlds(task, limits, 4, {"push": 1.0, "delay": 1})
+    worlds = make_vec_env(task, limits, 4, {"push": 1.0, "delay": 1})
     worlds.reset(0)
     generator, layer, episodes = torch.Generator().manual_seed(0), make_layer("ddsrad"), 0
     for _ in range(150):
@@ -124,7 +124,7 @@ def test_a_robot_without_speeds_is_trained_under_a_file_of_limits(slewrl, tmp_pa
     code, out, error = slewrl("robot", "g1.xml")
     assert code == 0 and "write the missing speeds, rad/s, to g1.robot.yaml" in out, out + error
     RateLimits.preset("G1", "paper").to_yaml("limits.yaml")
-    worlds = make_worlds("robot:g1.xml", RateLimits.from_yaml("limits.yaml"), 2)
+    worlds = make_vec_env("robot:g1.xml", RateLimits.from_yaml("limits.yaml"), 2)
     worlds.reset(0)
     assert np.isfinite(worlds.step(worlds.observations[:, -13:].copy()).following).all()
 

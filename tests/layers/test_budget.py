@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from slewrl import RateLimits, make_layer
 from slewrl.deploy.export import DeployedPolicy, describe, to_onnx
 from slewrl.envs.augment import Augment
-from slewrl.envs.gym_vec_env import Singles
+from slewrl.envs.gym_vec_env import GymVecEnv
 from slewrl.layers.audit import (
     adversarial_cases,
     adversarial_latents,
@@ -29,7 +29,7 @@ from slewrl.layers.base import snap
 from slewrl.layers.budget import Budget, volume_share
 from slewrl.limits import boxmath
 from slewrl.limits.augmented import previous_action
-from slewrl.training.evaluate import evaluate, evaluate_worlds
+from slewrl.training.evaluate import evaluate, evaluate_vec_env
 from slewrl.training.runs import RunFolder, RunSpec
 from slewrl.training.trainer import Trainer, check_spec
 
@@ -311,10 +311,10 @@ def test_an_evaluation_counts_what_the_budget_forbids():
         return make_layer("ddsrad")(torch.full_like(prev, math.inf), limits.box(prev))
 
     def worlds(count):
-        return Singles(lambda: gym.make("Reacher-v5"), limits, count)
+        return GymVecEnv(lambda: gym.make("Reacher-v5"), limits, count)
 
     breaches = [make_layer("budget", budget=b).breaches for b in (1.5, 2.0)]
-    for run, where in ((evaluate, env), (evaluate_worlds, worlds)):
+    for run, where in ((evaluate, env), (evaluate_vec_env, worlds)):
         found = [run(act, where, 2, 0, counted).uses for counted in breaches]
         assert [[use.violations for use in uses] for uses in found] == [[4, 4], [0, 0]]
 

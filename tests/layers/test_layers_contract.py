@@ -243,9 +243,9 @@ def test_the_pullback_is_autograds(name, dtype):
         action = layer(leaf, box)
         loss = (action.judged * to_judged).sum() + (action.penalty * to_penalty).sum()
         (expected,) = torch.autograd.grad(loss, leaf)
-        judged, penalty, pull = layer.pullback(leaf.detach(), box)
+        judged, penalty, vjp_fn = layer.vjp(leaf.detach(), box)
         assert torch.equal(judged, action.judged) and torch.equal(penalty, action.penalty)
-        torch.testing.assert_close(pull(to_judged, to_penalty), expected, rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(vjp_fn(to_judged, to_penalty), expected, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("density", DENSITIES)
@@ -260,9 +260,9 @@ def test_the_pullback_of_a_draw_is_autograds(name, density):
     parts = {action.judged: weights, log_prob: weights[:, 0], action.penalty: weights[:, 1]}
     grads = {part[:rows]: grad[:rows] for part, grad in parts.items() if part.requires_grad}
     expected = torch.autograd.grad(list(grads), leaves, list(grads.values()))
-    draw = layer.sample_pullback(mean, std, noise, box)
+    draw = layer.sample_vjp(mean, std, noise, box)
     assert all(map(torch.equal, draw[:3], (action.judged, log_prob, action.penalty)))
-    for got, want in zip(draw.pull(*(grad[:rows] for grad in parts.values())), expected, strict=True):
+    for got, want in zip(draw.vjp_fn(*(grad[:rows] for grad in parts.values())), expected, strict=True):
         assert torch.equal(got, want[:rows])
 
 

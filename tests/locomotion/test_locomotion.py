@@ -17,7 +17,7 @@ from slewrl.locomotion.physics import Physics
 from slewrl.locomotion.tasks import TASKS, Options
 from slewrl.locomotion.terrain import Terrain
 from slewrl.robots import ROBOTS
-from slewrl.training.evaluate import evaluate_worlds
+from slewrl.training.evaluate import evaluate_vec_env
 
 ROBOT_TASKS = ["G1-flat", "H1-flat"]
 HARSH = Options(noise=2, friction=(0.4, 1.2), mass=(0.8, 1.2), push=1.0, delay=2, resample=0.5, sideways=(-0.5, 0.5))
@@ -313,7 +313,7 @@ def test_an_evaluation_takes_the_first_episode_of_each_world():
     def make(count):
         return Locomotion(TASKS["G1-flat"], limits, count, training=False)
 
-    result = evaluate_worlds(act, make, 5, seed=7)
+    result = evaluate_vec_env(act, make, 5, seed=7)
     worlds, lengths = make(5), {}
     worlds.reset(7)
     while len(lengths) < 5:

@@ -12,7 +12,7 @@ from test_deploy_robot import WALKING
 
 from slewrl import RateLimits
 from slewrl.commands.show import Play
-from slewrl.envs.tasks import make_worlds
+from slewrl.envs.tasks import make_vec_env
 from slewrl.envs.vec_env import Episode
 from slewrl.errors import UserFacingError
 from slewrl.render import film, play
@@ -211,7 +211,7 @@ def test_rough_ground_around_a_walk_is_where_it_is():
     """The patch that is rendered has the heights of the whole, by a ray from above."""
     import mujoco
 
-    worlds = make_worlds("H1-rough", RateLimits.preset("H1-rough", "paper"), 1, {}, training=False)
+    worlds = make_vec_env("H1-rough", RateLimits.preset("H1-rough", "paper"), 1, {}, training=False)
     worlds.reset(3)
     poses = worlds.physics.qpos.copy()
     model = film.visible(worlds, poses)

@@ -142,7 +142,7 @@ class Ensemble(Copied):
         for j, net in enumerate(self._nets):
             _backward(net, x[:rows], [units.first(rows) for units in run.hidden[j]], grad[j], grads)
 
-    def least(self, x: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
+    def min_q_and_grad(self, x: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
         """The smallest output (B,) over members of one output each, and its gradient (B, inputs).
 
         The gradient is that of the last ``inputs`` columns of x (B, in). It passes through one member in each row, so

@@ -344,9 +344,9 @@ class PPO(Copied):
         """The gradient of lambda E[penalty] in latents drawn anew, (B, d), and the noise they were drawn with."""
         noise = self._noise(mean.shape)
         latent = torch.from_numpy(mean + std * noise.numpy())
-        judged, penalty, pull = self.layer.pullback(latent, self.limits.box(batch.previous, check=False))
+        judged, penalty, vjp_fn = self.layer.vjp(latent, self.limits.box(batch.previous, check=False))
         weight = torch.full_like(penalty, self.layer.penalty_weight / len(mean))
-        return pull(torch.zeros_like(judged), weight).numpy(), noise.numpy()
+        return vjp_fn(torch.zeros_like(judged), weight).numpy(), noise.numpy()
 
     # ------------------------------------------------------------------ the action-conditioned advantage
 

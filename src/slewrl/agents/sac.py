@@ -171,10 +171,10 @@ class SAC(Copied):
         """
         size = batch.size
         self.view.write(batch.action, draw.judged[:size], batch.observation)
-        utility, to_input = self.critics.least(batch.inputs, self.joints)
+        utility, to_input = self.critics.min_q_and_grad(batch.inputs, self.joints)
         to_action = self.view.back(to_input)
         to_log_prob, to_penalty = torch.full((2, size), 1 / size) * torch.tensor([[alpha], [self.layer.penalty_weight]])
-        to_output = self._heads_backward(heads, *draw.pull(to_action / -size, to_log_prob, to_penalty))
+        to_output = self._heads_backward(heads, *draw.vjp_fn(to_action / -size, to_log_prob, to_penalty))
         self.actor.backward(batch.observations, to_output[None])
         self.actor_step.step()
         return utility
@@ -189,7 +189,7 @@ class SAC(Copied):
         """An action for each observation (N, n), and what it came from."""
         heads = self._heads(self.actor.forward(observation)[0])
         box = self.limits.box(previous_action(observation, self.joints), check=False)
-        return heads, self.layer.sample_pullback(heads.mean, heads.std, self._noise(heads.mean), box)
+        return heads, self.layer.sample_vjp(heads.mean, heads.std, self._noise(heads.mean), box)
 
     def _heads(self, output: Tensor) -> "_Heads":
         """The latent's Gaussian, of the actor's output (N, 2d)."""

@@ -151,11 +151,11 @@ class TD3(Copied):
     def _update_actor(self, batch: Batch) -> Tensor:
         """Eq. (actor_loss) without entropy: E[-Q_1] + lambda E[penalty]; returns Q_1, (B,)."""
         latent = self._bounded(self.actor.forward(batch.observation)[0])
-        judged, penalty, pull = self.layer.pullback(latent, self._box(batch.observation))
+        judged, penalty, vjp_fn = self.layer.vjp(latent, self._box(batch.observation))
         self.view.write(batch.action, judged, batch.observation)
-        utility, to_input = self.first_critic.least(batch.inputs, self.joints)
+        utility, to_input = self.first_critic.min_q_and_grad(batch.inputs, self.joints)
         to_action = self.view.back(to_input)
-        to_output = pull(to_action / -batch.size, torch.full_like(penalty, self.layer.penalty_weight / batch.size))
+        to_output = vjp_fn(to_action / -batch.size, torch.full_like(penalty, self.layer.penalty_weight / batch.size))
         if self.config.mean_bound == "tanh":
             to_output = to_output * (1 - latent.square())
         self.actor.backward(batch.observation, to_output[None])

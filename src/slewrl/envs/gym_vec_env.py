@@ -1,4 +1,4 @@
-"""Worlds made of single Gymnasium environments, stepped in turn."""
+"""VecEnv made of single Gymnasium environments, stepped in turn."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +11,12 @@ from slewrl.copying import Copied
 from slewrl.envs.augment import Augment
 from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.envs.state import get_state, set_state
-from slewrl.envs.vec_env import Episode, Floats, Layout, Moved
+from slewrl.envs.vec_env import Episode, Floats, Layout, StepResult
 from slewrl.limits import RateLimits
 
 
-class Singles(Copied):
-    """See ``Worlds``; world k draws from ``seed + k``.
+class GymVecEnv(Copied):
+    """See ``VecEnv``; world k draws from ``seed + k``.
 
     Args:
         make: an environment of the task.
@@ -37,15 +37,15 @@ class Singles(Copied):
 
     @property
     def reset_action(self) -> Floats:
-        """See ``Worlds``; of the first world's episode."""
+        """See ``VecEnv``; of the first world's episode."""
         return self.envs[0].reset_action
 
     def reset(self, seed: int) -> None:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         self.observations = np.stack([self._begin(k, seed + k) for k in range(self.count)])
 
-    def step(self, executed: Floats) -> Moved:
-        """See ``Worlds``."""
+    def step(self, executed: Floats) -> StepResult:
+        """See ``VecEnv``."""
         following, rewards = np.empty_like(self.observations), np.empty(self.count, np.float32)
         terminated, ended = np.zeros(self.count, bool), np.zeros(self.count, bool)
         self.episodes = []
@@ -60,7 +60,7 @@ class Singles(Copied):
             for k in np.flatnonzero(ended).tolist():
                 self.episodes.append(Episode(self.totals[k], np.stack(self.envs[k].chain)))
                 self.observations[k] = self._begin(k)
-        return Moved(following, rewards, terminated, ended)
+        return StepResult(following, rewards, terminated, ended)
 
     def _begin(self, k: int, seed: int | None = None) -> Floats:
         self.totals[k] = 0.0
@@ -70,15 +70,15 @@ class Singles(Copied):
         return f"{self.envs[k].name}, environment {k}, step {step}"
 
     def violations(self) -> int:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         return sum(env.rate_use().violations for env in self.envs)
 
     def chains(self) -> list[NDArray[Any]]:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         return [np.stack(env.chain) for env in self.envs]
 
     def get_state(self) -> dict[str, Any] | None:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         states = [get_state(env) for env in self.envs]
         if None in states:
             return None
@@ -86,7 +86,7 @@ class Singles(Copied):
         return {"states": states, "chains": self.chains(), **now}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         for env, saved, chain in zip(self.envs, state["states"], state["chains"], strict=True):
             set_state(env, saved)
             env.chain = list(chain)

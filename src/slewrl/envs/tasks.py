@@ -9,8 +9,8 @@ from typing import Any
 import gymnasium as gym
 
 from slewrl.envs.augment import check_action_space
-from slewrl.envs.gym_vec_env import Singles
-from slewrl.envs.vec_env import Worlds
+from slewrl.envs.gym_vec_env import GymVecEnv
+from slewrl.envs.vec_env import VecEnv
 from slewrl.limits import RateLimits
 from slewrl.locomotion.tasks import OWN, TASKS, Options
 
@@ -42,9 +42,9 @@ def is_alone(task: str) -> bool:
     return task.startswith("isaaclab:")
 
 
-def make_worlds(
+def make_vec_env(
     task: str, limits: RateLimits, count: int, options: dict[str, Any] | None = None, training: bool = True
-) -> Worlds:
+) -> VecEnv:
     """``count`` worlds of a task, to be reset before use.
 
     Args:
@@ -61,13 +61,13 @@ def make_worlds(
     if is_simulator(task):
         from slewrl.registry import Registry
 
-        worlds: Worlds = Registry("simulator", SIMULATORS)[prefix](name, count, limits)
+        worlds: VecEnv = Registry("simulator", SIMULATORS)[prefix](name, count, limits)
         return worlds
     # Gymnasium's passive checker would cost as much as our own (`checked.py`), which stops what it only warns of.
-    return Singles(partial(gym.make, task, disable_env_checker=True), limits, count)
+    return GymVecEnv(partial(gym.make, task, disable_env_checker=True), limits, count)
 
 
-def _locomotion(task: str, limits: RateLimits, count: int, options: dict[str, Any], training: bool) -> Worlds:
+def _locomotion(task: str, limits: RateLimits, count: int, options: dict[str, Any], training: bool) -> VecEnv:
     from slewrl.locomotion.env import Locomotion
 
     robot = None

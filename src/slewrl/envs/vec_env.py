@@ -1,4 +1,4 @@
-"""Worlds: N copies of a task that step together. What training and evaluation see, whatever simulates them."""
+"""VecEnv: N copies of a task that step together. What training and evaluation see, whatever simulates them."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -37,7 +37,7 @@ class Layout:
     """Name and length of each part an actor sees, without the previous action; empty if they have no names."""
 
 
-class Moved(NamedTuple):
+class StepResult(NamedTuple):
     """One step of N worlds."""
 
     following: Floats
@@ -68,7 +68,7 @@ def check_period(task: str, limits: RateLimits, period: float) -> None:
         raise ValueError(f"{task}: a control step takes {period:g} s, but the limits are per step of {limits.dt:g} s")
 
 
-class Worlds(Protocol):
+class VecEnv(Protocol):
     """N copies of a task, each with an episode under way."""
 
     count: int
@@ -91,7 +91,7 @@ class Worlds(Protocol):
     def reset(self, seed: int) -> None:
         """Begin a first episode everywhere; all that is random follows from the seed."""
 
-    def step(self, executed: Floats) -> Moved:
+    def step(self, executed: Floats) -> StepResult:
         """Hand each world its action (N, d), unchanged, and begin a new episode where one ended."""
 
     def violations(self) -> int:

@@ -1,4 +1,4 @@
-"""Worlds of IsaacLab (PhysX on a GPU), for `--task isaaclab:TASK`: its manager-based tasks, as of 2.3.
+"""VecEnv of IsaacLab (PhysX on a GPU), for `--task isaaclab:TASK`: its manager-based tasks, as of 2.3.
 
 The task's joint position action gets scale 1, no offset and no clip, so that a number handed over is the actuators'
 target in radians. Penalties of the raw action's rate are in radians, too, then.

@@ -1,4 +1,4 @@
-"""Worlds of mjlab (MuJoCo on a GPU), for `--task mjlab:TASK`.
+"""VecEnv of mjlab (MuJoCo on a GPU), for `--task mjlab:TASK`.
 
 Of the task's configuration three things change, so that a number handed over is the actuators' target in radians:
 its joint position action gets scale 1, no offset and no clip; the encoder bias is left out, since it is subtracted

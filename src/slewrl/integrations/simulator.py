@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.copying import Copied, Uncopied
-from slewrl.envs.vec_env import Episode, Floats, Layout, Moved, check_period
+from slewrl.envs.vec_env import Episode, Floats, Layout, StepResult, check_period
 from slewrl.limits import RateLimits
 
 ROBOTS = ("G1", "H1")
@@ -160,7 +160,7 @@ class Ledger(Copied):
 
 
 class SimulatedWorlds(Uncopied, ABC):
-    """``Worlds`` of a batched simulator. An action is joint position targets in radians, in the limits' order.
+    """``VecEnv`` of a batched simulator. An action is joint position targets in radians, in the limits' order.
 
     Joints without limits hold their default pose. The augmented observation is (critics' group, actor's group,
     previous action); all of the critics' group counts as privileged.
@@ -191,7 +191,7 @@ class SimulatedWorlds(Uncopied, ABC):
 
     @property
     def dt(self) -> float:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         return self.rig.period
 
     @abstractmethod
@@ -203,15 +203,15 @@ class SimulatedWorlds(Uncopied, ABC):
         """Hand the task its own actions (N, J), and begin a new episode where one ended."""
 
     def reset(self, seed: int) -> None:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         with self.stream.own():
             seen = self._restart(seed)
         self.ledger.begin(self.ledger.worlds)
         self.episodes = []
         self.observations = self._augmented(seen)
 
-    def step(self, executed: Floats) -> Moved:
-        """See ``Worlds``. Raises if the simulator gave its actuators anything but ``executed``."""
+    def step(self, executed: Floats) -> StepResult:
+        """See ``VecEnv``. Raises if the simulator gave its actuators anything but ``executed``."""
         targets = self.targets(executed)
         with self.stream.own():
             stepped = self._simulate(targets)
@@ -228,7 +228,7 @@ class SimulatedWorlds(Uncopied, ABC):
         self.episodes = [self.ledger.episode(int(k), flag) for k, flag in zip(over, flags, strict=True)]
         self.ledger.begin(over)
         self.observations = self._augmented(stepped.fresh) if len(over) else following
-        return Moved(following, reward, terminated, ended)
+        return StepResult(following, reward, terminated, ended)
 
     def targets(self, executed: Floats) -> Tensor:
         """The task's own actions (N, J) on the simulator's device: ``executed``, and the default pose elsewhere."""
@@ -242,11 +242,11 @@ class SimulatedWorlds(Uncopied, ABC):
         return targets
 
     def violations(self) -> int:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         return int(self.ledger.broken.sum())
 
     def chains(self) -> list[NDArray[Any]]:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         return [self.ledger.chain[: self.ledger.clock[k] + 1, k] for k in range(self.count)]
 
     def get_state(self) -> dict[str, Any] | None:

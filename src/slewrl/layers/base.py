@@ -53,7 +53,7 @@ class Draw(NamedTuple):
     """(N,)"""
     penalty: Tensor
     """(N,)"""
-    pull: fused.PullDraw
+    vjp_fn: fused.DrawVJP
 
 
 @dataclass(frozen=True)
@@ -134,18 +134,18 @@ class ActionLayer(ABC):
         """``execute`` in the fewest operations, for a graph in which each costs as much as its arithmetic; (..., d)."""
         return self.execute(latent, box)
 
-    def pullback(self, latent: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, fused.Pull]:
+    def vjp(self, latent: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, fused.VJP]:
         """``judged``, ``penalty``, and the function that takes their gradients back to the latent's."""
         leaf = latent.detach().requires_grad_()
         with torch.enable_grad():
             action = self(leaf, box)
 
-        def pull(to_judged: Tensor, to_penalty: Tensor) -> Tensor:
+        def vjp_fn(to_judged: Tensor, to_penalty: Tensor) -> Tensor:
             parts = {action.judged: to_judged, action.penalty: to_penalty}
             parts = {part: grad for part, grad in parts.items() if part.requires_grad}  # a penalty of 0 has none
             return torch.autograd.grad(list(parts), leaf, list(parts.values()))[0]
 
-        return action.judged.detach(), action.penalty.detach(), pull
+        return action.judged.detach(), action.penalty.detach(), vjp_fn
 
     def sample(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> tuple[Action, Tensor]:
         """A reparameterised draw u = mean + std * noise through the layer, and its log-probability.
@@ -164,14 +164,14 @@ class ActionLayer(ABC):
         action = self(latent, box)
         return action, log_density - action.log_det
 
-    def sample_pullback(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Draw:
+    def sample_vjp(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Draw:
         """As ``sample`` for (N, d), with the function that takes gradients back to mean and standard deviation."""
         leaves = mean.detach().requires_grad_(), std.detach().requires_grad_()
         with torch.enable_grad():
             action, log_prob = self.sample(*leaves, noise, box)
 
         @torch.enable_grad()
-        def pull(*grads: Tensor) -> tuple[Tensor, Tensor]:
+        def vjp_fn(*grads: Tensor) -> tuple[Tensor, Tensor]:
             rows = grads[0].shape[0]
             parts = zip((action.judged, log_prob, action.penalty), grads, strict=True)
             known = [
@@ -180,7 +180,7 @@ class ActionLayer(ABC):
             to_mean, to_std = torch.autograd.grad([p for p, _ in known], leaves, [grad for _, grad in known])
             return to_mean[:rows], to_std[:rows]
 
-        return Draw(action.judged.detach(), log_prob.detach(), action.penalty.detach(), pull)
+        return Draw(action.judged.detach(), log_prob.detach(), action.penalty.detach(), vjp_fn)
 
     def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Decision:
         """As ``sample``, for acting."""

@@ -53,17 +53,17 @@ class DDSRad(DTanh):
         executed = fused.ddsrad_execute(latent, box, latent_cap(latent.dtype))
         return Decision(executed, executed)
 
-    def pullback(self, latent: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, fused.Pull]:
+    def vjp(self, latent: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, fused.VJP]:
         """The same by hand where `fused.py` applies."""
         if not fused.applies(latent, box):
-            return super().pullback(latent, box)
+            return super().vjp(latent, box)
         return fused.ddsrad_pullback(latent, box, latent_cap(latent.dtype))
 
-    def sample_pullback(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Draw:
+    def sample_vjp(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Draw:
         """The same by hand where `fused.py` applies."""
         alike = mean.shape == std.shape == noise.shape and mean.dtype == std.dtype == noise.dtype
         if self.density != "normalized" or not alike or not fused.applies(mean, box):
-            return super().sample_pullback(mean, std, noise, box)
+            return super().sample_vjp(mean, std, noise, box)
         return Draw(*fused.ddsrad_draw(mean, std, noise, box, latent_cap(mean.dtype)))
 
     def exported(self, latent: Tensor, box: FeasibleBox) -> Tensor:

@@ -19,9 +19,9 @@ from torch import Tensor
 from slewrl.limits.box import FeasibleBox
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-Pull = Callable[[Tensor, Tensor], Tensor]
+VJP = Callable[[Tensor, Tensor], Tensor]
 """From the gradients of what is judged (..., d) and of the penalty (...) to that of the latent (..., d)."""
-PullDraw = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+DrawVJP = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """From the gradients of what is judged (R, d), log_prob (R,) and penalty (R,) in the first R rows of a draw to those of
 its mean and standard deviation, (R, d) each."""
 
@@ -127,22 +127,22 @@ def _spread(limits: Any, shape: tuple[int, ...]) -> tuple[NDArray[Any], ...]:
     return tuple(np.ascontiguousarray(np.broadcast_to(limit, shape)) for limit in (-down, *others))
 
 
-def ddsrad_pullback(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tensor, Tensor, Pull]:
+def ddsrad_pullback(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tensor, Tensor, VJP]:
     """``executed``, |u|^2 and the way back from their gradients to the latent's, without autograd."""
     u = _finite(latent, cap)
     u2 = u * u
     r = 1 / np.sqrt(1 + u2)
     executed, radius = _map(u, r, box.prev, box.working)
 
-    def pull(to_executed: Tensor, to_norm2: Tensor) -> Tensor:
+    def vjp_fn(to_executed: Tensor, to_norm2: Tensor) -> Tensor:
         return torch.from_numpy(to_executed.numpy() * radius * r * (r * r) + u * (2 * to_norm2.numpy()[..., None]))
 
-    return torch.from_numpy(executed), torch.from_numpy(_row_sums(u2, 1.0)), pull
+    return torch.from_numpy(executed), torch.from_numpy(_row_sums(u2, 1.0)), vjp_fn
 
 
 def ddsrad_draw(
     mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox, cap: float
-) -> tuple[Tensor, Tensor, Tensor, PullDraw]:
+) -> tuple[Tensor, Tensor, Tensor, DrawVJP]:
     """``executed``, log_prob and |u|^2 of u = mean + std noise, and the way back, without autograd."""
     s, e = np.ascontiguousarray(std.numpy()), noise.numpy()
     u = _finite(mean + std * noise, cap)
@@ -151,7 +151,7 @@ def ddsrad_draw(
     executed, radius = _map(u, r, box.prev, box.working)
     log_prob = _log_density(s, e) - _row_sums(_log1p(u2), -1.5)
 
-    def pull(to_executed: Tensor, to_log_prob: Tensor, to_norm2: Tensor) -> tuple[Tensor, Tensor]:
+    def vjp_fn(to_executed: Tensor, to_log_prob: Tensor, to_norm2: Tensor) -> tuple[Tensor, Tensor]:
         rows = to_executed.shape[0]
         to_log, to_norm = to_log_prob.numpy()[:, None], to_norm2.numpy()[:, None]
         r1 = r[:rows]
@@ -159,7 +159,7 @@ def ddsrad_draw(
         to_u = to_executed.numpy() * radius[:rows] * r1 * r2 + u[:rows] * (2 * to_norm + 3 * r2 * to_log)
         return torch.from_numpy(to_u), torch.from_numpy(to_u * e[:rows] - to_log / s[:rows])
 
-    return torch.from_numpy(executed), torch.from_numpy(log_prob), torch.from_numpy(_row_sums(u2, 1.0)), pull
+    return torch.from_numpy(executed), torch.from_numpy(log_prob), torch.from_numpy(_row_sums(u2, 1.0)), vjp_fn
 
 
 class _DDSRad(torch.autograd.Function):

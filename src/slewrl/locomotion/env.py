@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slewrl.copying import Uncopied
 from slewrl.envs.reset import start_action
-from slewrl.envs.vec_env import Episode, Moved, check_period
+from slewrl.envs.vec_env import Episode, StepResult, check_period
 from slewrl.limits import RateLimits
 from slewrl.locomotion import frames
 from slewrl.locomotion.models import sensor_columns, variants
@@ -43,7 +43,7 @@ FIRST_LEVELS = 6
 
 
 class Locomotion(Uncopied):
-    """Worlds of one task; see the module.
+    """VecEnv of one task; see the module.
 
     Args:
         task: what is to be done.
@@ -127,8 +127,8 @@ class Locomotion(Uncopied):
         self.episodes = []
         self.observations = self._observe(self.everyone)
 
-    def step(self, executed: NDArray[np.float32]) -> Moved:
-        """See ``Worlds``; an action is the joints' targets in radians."""
+    def step(self, executed: NDArray[np.float32]) -> StepResult:
+        """See ``VecEnv``; an action is the joints' targets in radians."""
         control = self._delayed(executed)
         exploded = self.physics.step(control)
         self.broken += self.limits.outside(control, self.chain[self.everyone, self.clock]).sum(1)
@@ -153,7 +153,7 @@ class Locomotion(Uncopied):
             self._end(np.flatnonzero(ended), fell, exploded)
             self.observations = following.copy()
             self.observations[ended] = self._observe(np.flatnonzero(ended))
-        return Moved(following, reward.astype(np.float32), terminated, ended)
+        return StepResult(following, reward.astype(np.float32), terminated, ended)
 
     def _delayed(self, executed: NDArray[np.float32]) -> NDArray[np.float32]:
         """What the actuators get now, (N, d): each world's action of ``delay`` steps ago."""
@@ -371,23 +371,23 @@ class Locomotion(Uncopied):
         return min(FIRST_LEVELS, levels) if self.training else levels
 
     def violations(self) -> int:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         return int(self.broken.sum())
 
     def chains(self) -> list[NDArray[Any]]:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         return [self.chain[k, : self.clock[k] + 1] for k in range(self.count)]
 
     # ------------------------------------------------------------------ saving
 
     def get_state(self) -> dict[str, Any]:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         state: dict[str, Any] = {name: array.copy() for name, array in self._arrays()}
         state["chain"] = self.chain[:, : self.clock.max() + 1].copy()
         return state | {"mean_length": self.mean_length, "random": self.rng.bit_generator.state}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See ``Worlds``."""
+        """See ``VecEnv``."""
         for name, array in self._arrays():
             array[:] = state[name]
         self.chain[:, : state["chain"].shape[1]] = state["chain"]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from slewrl.envs.augment import Augment
 from slewrl.envs.checked import checked_reset, checked_step
-from slewrl.envs.gym_vec_env import Singles
-from slewrl.envs.tasks import OWN_ROBOT, is_gymnasium, is_locomotion, make_worlds
+from slewrl.envs.gym_vec_env import GymVecEnv
+from slewrl.envs.tasks import OWN_ROBOT, is_gymnasium, is_locomotion, make_vec_env
 from slewrl.errors import UserFacingError
 from slewrl.limits import RateLimits
 from slewrl.locomotion.tasks import TASKS
@@ -95,19 +95,19 @@ def picture(run: Path, out: Path, seed: int, trust: bool = False) -> Seen:
     policy = load_policy(run, trust)
     if is_gymnasium(spec.task):
         try:
-            return _pictured(policy, out, seed, Singles(partial(_filmed, policy), policy.limits, 1), unseen)
+            return _pictured(policy, out, seed, GymVecEnv(partial(_filmed, policy), policy.limits, 1), unseen)
         except UserFacingError as error:
             unseen = str(error)
     else:
         unseen = f"{spec.task} is shown by another simulator"
-    worlds = make_worlds(policy.task, policy.limits, 1, spec.task_options, training=False)
+    worlds = make_vec_env(policy.task, policy.limits, 1, spec.task_options, training=False)
     return _pictured(policy, out, seed, worlds)._replace(unseen=unseen)
 
 
 def _pictured(policy: Policy, out: Path, seed: int, worlds: Any, unseen: str = "") -> Seen:
     """The first episode of the first of the worlds; with what is to be seen of it where they are made to render."""
     worlds.reset(seed)
-    strip, steps, rendered = film.Strip(), 0, isinstance(worlds, Singles) and bool(worlds.envs[0].render_mode)
+    strip, steps, rendered = film.Strip(), 0, isinstance(worlds, GymVecEnv) and bool(worlds.envs[0].render_mode)
     while True:
         if rendered and strip.wants(steps):
             strip.add(steps, _render(worlds.envs[0], unseen))
@@ -193,7 +193,7 @@ def walker(
         return _controlled(source, bundle, fixed)._replace(unseen=unseen)
     policy = load_policy(Path(source), trust)
     options = policy.spec.task_options | fixed
-    worlds: Any = make_worlds(policy.task, policy.limits, 1, options, training=False)
+    worlds: Any = make_vec_env(policy.task, policy.limits, 1, options, training=False)
     if policy.task != policy.spec.task:
         worlds.robot = in_meshes_of(worlds.robot, policy.spec.task.removeprefix(OWN_ROBOT))
     return Walker(worlds, lambda seen: policy.act(torch.from_numpy(seen)).executed.numpy(), unseen)
@@ -211,7 +211,7 @@ def _controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
     rest = {key: getattr(found.limits, key) for key in ("names", "groups", "dt", "units")}
     if trained.get("task") == task:
         options = trained["task_options"] | options
-    worlds: Any = make_worlds(task, RateLimits(**arrays, **rest), 1, options, training=False)
+    worlds: Any = make_vec_env(task, RateLimits(**arrays, **rest), 1, options, training=False)
     gives = [("privileged", worlds.layout.privileged), *worlds.layout.parts]
     if list(found.observation) not in (gives, gives[1:]):
         raise ValueError(f"{path} sees {dict(found.observation)}, expected what {task} gives: {dict(gives)}")

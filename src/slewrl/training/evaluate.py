@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from slewrl.envs.augment import Augment
 from slewrl.envs.checked import checked_reset, checked_step
-from slewrl.envs.vec_env import Episode, Worlds
+from slewrl.envs.vec_env import Episode, VecEnv
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
 from slewrl.limits.augmented import previous_action
@@ -124,8 +124,8 @@ def evaluate(act: Act, env: Augment, episodes: int, seed: int, breaches: Breache
     return Evaluation(np.array(returns), np.array(lengths), tuple(uses), raw, np.concatenate(increments))
 
 
-def evaluate_worlds(
-    act: Act, make: Callable[..., Worlds], episodes: int, seed: int, breaches: Breaches = nothing_more
+def evaluate_vec_env(
+    act: Act, make: Callable[..., VecEnv], episodes: int, seed: int, breaches: Breaches = nothing_more
 ) -> Evaluation:
     """Run ``episodes`` first episodes of worlds, side by side, so that short ones count no more than long ones.
 
@@ -158,7 +158,7 @@ def evaluate_worlds(
     )
 
 
-def _first_episodes(act: Act, worlds: Worlds) -> tuple[list[Episode], int]:
+def _first_episodes(act: Act, worlds: VecEnv) -> tuple[list[Episode], int]:
     """The first episode of each world, and how many joint steps of what the critic judges left F_t in them."""
     first: dict[int, Episode] = {}
     raw = 0

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from slewrl.envs.tasks import make_worlds
+from slewrl.envs.tasks import make_vec_env
 from slewrl.envs.vec_env import Layout
 from slewrl.errors import UserFacingError
 from slewrl.io.files import refuse_linked_folders
@@ -18,7 +18,15 @@ from slewrl.robots.spec import RobotSpec
 from slewrl.training import checkpoint
 from slewrl.training.evaluate import Act, Evaluation
 from slewrl.training.runs import RunFolder, RunSpec, write_csv
-from slewrl.training.trainer import EVALUATION_SEED, examiner, make_agent, of_run, on_any_machine, run_limits, run_task
+from slewrl.training.trainer import (
+    EVALUATION_SEED,
+    make_agent,
+    make_evaluator,
+    of_run,
+    on_any_machine,
+    run_limits,
+    run_task,
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,7 @@ class Policy:
 
     def evaluate(self, episodes: int, seed: int = EVALUATION_SEED) -> Evaluation:
         """Seeded episodes of the run's task."""
-        examine = examiner(self.task, self.spec.task_options, self.limits, self.agent.layer.breaches)
+        examine = make_evaluator(self.task, self.spec.task_options, self.limits, self.agent.layer.breaches)
         return examine(self.act, episodes, seed)
 
 
@@ -76,7 +84,7 @@ def _policy(state: dict[str, Any], spec: RunSpec, folder: RunFolder, limits: Rat
     """The policy of a checkpoint."""
     try:
         task = run_task(spec, folder)
-        worlds = make_worlds(task, limits, 1, spec.task_options, training=False)
+        worlds = make_vec_env(task, limits, 1, spec.task_options, training=False)
     except ImportError as error:
         raise UserFacingError(
             f"task {spec.task!r}: {error} (a run folder does not hold its environment's module: put it where you "

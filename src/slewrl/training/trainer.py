@@ -24,7 +24,7 @@ from slewrl.envs.tasks import (
     is_alone,
     is_gymnasium,
     is_simulator,
-    make_worlds,
+    make_vec_env,
     task_preset,
 )
 from slewrl.envs.vec_env import Episode, Layout
@@ -38,7 +38,7 @@ from slewrl.metrics import rate_use
 from slewrl.registry import did_you_mean, option_names
 from slewrl.training import checkpoint
 from slewrl.training.checkpoint import CheckpointError
-from slewrl.training.evaluate import Act, Breaches, Evaluation, evaluate, evaluate_worlds
+from slewrl.training.evaluate import Act, Breaches, Evaluation, evaluate, evaluate_vec_env
 from slewrl.training.logging import Logs, Report
 from slewrl.training.runs import LOGS, RunFolder, RunSpec, check_numbers, difference
 
@@ -65,12 +65,12 @@ class Trainer:
         self.spec, self.folder = spec, folder
         self.limits = run_limits(spec, folder)
         task = run_task(spec, folder)
-        self.worlds = make_worlds(task, self.limits, spec.environments, spec.task_options)
+        self.worlds = make_vec_env(task, self.limits, spec.environments, spec.task_options)
         self.agent = make_agent(spec, self.limits, self.worlds.layout)
         self.examine = (
             self._examine_here
             if is_alone(task)
-            else examiner(task, spec.task_options, self.limits, self.agent.layer.breaches)
+            else make_evaluator(task, spec.task_options, self.limits, self.agent.layer.breaches)
         )
         self.on_policy: bool = getattr(self.agent, "on_policy", False)
         """Whether the agent keeps the steps it learns from itself, and says when to."""
@@ -209,9 +209,9 @@ class Trainer:
         return self.examine(act, self.spec.evaluate_episodes, EVALUATION_SEED)
 
     def _examine_here(self, act: Act, episodes: int, seed: int) -> Evaluation:
-        """As ``examiner``, on the training worlds: a process can have no others. Their episodes are cut off."""
+        """As ``make_evaluator``, on the training worlds: a process can have no others. Their episodes are cut off."""
         under_way = self._under_way()
-        result = evaluate_worlds(act, lambda count: self.worlds, 1, seed, self.agent.layer.breaches)
+        result = evaluate_vec_env(act, lambda count: self.worlds, 1, seed, self.agent.layer.breaches)
         self._begin_afresh(under_way)
         return result
 
@@ -431,16 +431,16 @@ def run_task(spec: RunSpec, folder: RunFolder) -> str:
     return f"{OWN_ROBOT}{folder.robot}" if folder.robot else spec.task
 
 
-def examiner(
+def make_evaluator(
     task: str, options: dict[str, Any], limits: RateLimits, breaches: Breaches
 ) -> Callable[[Act, int, int], Evaluation]:
     """What evaluates a policy of a task, with its layer's breaches: (act, episodes, seed) to what they came to."""
     if is_gymnasium(task):
         env = Augment(gym.make(task, disable_env_checker=True), limits)
         return lambda act, episodes, seed: evaluate(act, env, episodes, seed, breaches)
-    # Worlds are made once for each number of them: some simulators take a minute over it.
-    make = cache(partial(make_worlds, task, limits, options=options, training=False))
-    return lambda act, episodes, seed: evaluate_worlds(act, make, episodes, seed, breaches)
+    # Environments are made once for each number of them: some simulators take a minute over it.
+    make = cache(partial(make_vec_env, task, limits, options=options, training=False))
+    return lambda act, episodes, seed: evaluate_vec_env(act, make, episodes, seed, breaches)
 
 
 def check_spec(spec: RunSpec) -> None:
@@ -464,7 +464,7 @@ def check_spec(spec: RunSpec) -> None:
         check_simulator(spec.task)
         check_agent(spec, make_agent(spec, limits, Layout(limits.dim + 1)))
         return  # it may take a minute to make, and be there only once: it says itself what is wrong
-    worlds = make_worlds(spec.task, limits, 1, spec.task_options)
+    worlds = make_vec_env(spec.task, limits, 1, spec.task_options)
     agent = make_agent(spec, worlds.limits, worlds.layout)
     check_agent(spec, agent)
 
