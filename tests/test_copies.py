@@ -105,7 +105,7 @@ def agent(kind, layer="ddsrad", **options):
 
 def learned(made):
     drawn = made.act(SEEN).executed
-    if not hasattr(made, "record"):
+    if not made.on_policy:
         made.update(filled().sample(4, np.random.default_rng(0)))
     elif made.record(np.ones(2, np.float32), SEEN.numpy(), np.zeros(2, bool), np.zeros(2, bool)):
         made.improve(lambda *_: filled().sample(4, np.random.default_rng(0)))

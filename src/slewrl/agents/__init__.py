@@ -1,6 +1,12 @@
-"""Learning agents by name: one self-contained file each, config dataclass first."""
+"""Learning agents by name: one self-contained file each, config dataclass first. To add one: a file, a line here."""
+
+from abc import ABCMeta
+from typing import TYPE_CHECKING, Any, cast
 
 from slewrl.registry import Registry
+
+if TYPE_CHECKING:
+    from slewrl.agents.base import Agent
 
 AGENTS = Registry(
     "agent",
@@ -12,3 +18,19 @@ AGENTS = Registry(
         "ppo_lag": "slewrl.agents.ppo_lag:PPOLag",
     },
 )
+
+
+def agent_class(name: str) -> "type[Agent]":
+    """The class behind a name of ``AGENTS``, or behind a dotted path, whose module is imported.
+
+    Raises:
+        ValueError: it is no class of agents.
+    """
+    from slewrl.agents.base import Agent
+
+    kind: Any = AGENTS[name]
+    if not (isinstance(kind, ABCMeta) and Agent in kind.__mro__):
+        raise ValueError(f"agent {name!r} is {kind!r}, expected a class that subclasses slewrl.agents.base.Agent")
+    if missing := sorted(kind.__abstractmethods__):
+        raise ValueError(f"agent {name!r} lacks what slewrl.agents.base.Agent asks for: {', '.join(missing)}")
+    return cast("type[Agent]", kind)

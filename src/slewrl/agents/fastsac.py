@@ -15,16 +15,31 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from slewrl.agents.averaging import averaging_rate
+from slewrl.agents.base import Layout, OffPolicy
 from slewrl.agents.c51 import project
-from slewrl.agents.config import check_config
+from slewrl.agents.config import (
+    BETAS,
+    COUNT,
+    FINITE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    RANGE,
+    SHARE,
+    SWITCH,
+    WIDTHS,
+    at_least,
+    check_config,
+    one_of,
+)
 from slewrl.agents.normalize import Normalizer
-from slewrl.agents.replay import Batch
+from slewrl.agents.replay import Batch, Replay
 from slewrl.copying import Copied
 from slewrl.layers.base import Action, ActionLayer, Decision
 from slewrl.limits import RateLimits
@@ -38,59 +53,59 @@ STEPS = ("actor_step", "critic_step", "alpha_step")
 class FastSACConfig:
     """holosoma's FastSAC (version 0.0.3); what is not its own is marked ours."""
 
-    actor_hidden: tuple[int, ...] = (512, 256, 128)
+    actor_hidden: Annotated[tuple[int, ...], WIDTHS] = (512, 256, 128)
     """Widths of the actor's hidden layers."""
-    critic_hidden: tuple[int, ...] = (768, 384, 192)
+    critic_hidden: Annotated[tuple[int, ...], WIDTHS] = (768, 384, 192)
     """Widths of each critic's hidden layers."""
-    atoms: int = 101
+    atoms: Annotated[int, at_least(2)] = 101
     """Of the critics' distributions."""
-    value_range: tuple[float, float] = (-20.0, 20.0)
+    value_range: Annotated[tuple[float, float], RANGE] = (-20.0, 20.0)
     """First and last atom, in units of return. Returns beyond are clipped, and the entropy bonus counts as return."""
-    discount: float = 0.97
+    discount: Annotated[float, SHARE] = 0.97
     """gamma."""
-    n_steps: int = 1
+    n_steps: Annotated[int, COUNT] = 1
     """Steps summed before a value is asked for."""
-    target_rate: float = 0.125
+    target_rate: Annotated[float, SHARE] = 0.125
     """tau of the target critics."""
-    learning_rate: float = 3e-4
+    learning_rate: Annotated[float, POSITIVE] = 3e-4
     """Of AdamW, for actor, critics and temperature."""
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: Annotated[tuple[float, float], BETAS] = (0.9, 0.95)
     """Of AdamW, for all three."""
-    weight_decay: float = 1e-3
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 1e-3
     """Of AdamW, for actor and critics; the temperature's is AdamW's usual .01."""
-    initial_temperature: float = 1e-3
+    initial_temperature: Annotated[float, POSITIVE] = 1e-3
     """alpha at the start."""
-    target_entropy_per_joint: float = -1.0
+    target_entropy_per_joint: Annotated[float, FINITE] = -1.0
     """In the layer's density units; ours. holosoma's is 0 in units of its own action, .25 rad: a spread of .06 rad
     about where the joint is sent, anew at each step. In normalised increments that would be 0 again on G1 (the limits'
     geometric mean is .25 rad), but increments add up, so their spread over a stride is several times that; 0 is above
     the uniform law's entropy on the 13-dimensional ball (-.09), so out of reach for a layer confined to it; and it
     leaves no room at the limits, where a saturated joint's is about -1. So SAC's -1: that of a spread of .09 delta,
     close to the actor's at the start (-1.1), and the same for every layer."""
-    penalty_scale: float = 0.2
+    penalty_scale: Annotated[float, NOT_NEGATIVE] = 0.2
     """What the layer's penalty weight lambda is multiplied by; ours. The paper weighs it against rewards that are not
     times the control period, as those here are: at 1 it held G1 back in pilots, while at .02 the ankles' roll stayed on
     its stops, where DD-SRad's gradient vanishes and nothing but lambda brings a latent back."""
-    log_std_range: tuple[float, float] = (-5.0, 0.0)
+    log_std_range: Annotated[tuple[float, float], RANGE] = (-5.0, 0.0)
     """The actor's log standard deviation lies between these, by a tanh; it starts in the middle."""
-    mean_bound: str = "linear"
+    mean_bound: Annotated[str, one_of("linear", "tanh")] = "linear"
     """"linear", or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
-    updates: int = 8
+    updates: Annotated[int, COUNT] = 8
     """Updates per step of all environments."""
-    policy_every: int = 4
+    policy_every: Annotated[int, COUNT] = 4
     """Updates of the critics per update of the actor."""
-    average_rate: float = 0.001
+    average_rate: Annotated[float, SHARE] = 0.001
     """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
-    symmetry: bool = True
+    symmetry: Annotated[bool, SWITCH] = True
     """Whether to learn from every transition's mirror image, too, where the task has one: twice the rows."""
-    sees_all: bool = False
+    sees_all: Annotated[bool, SWITCH] = False
     """Whether the actor sees what no sensor gives, too (the base's velocity): then the robot needs an estimator."""
-    normalize: bool = True
+    normalize: Annotated[bool, SWITCH] = True
     """Whether to normalise observations, all but the previous action."""
-    amp: str = "off"
+    amp: Annotated[str, one_of("off", "bf16")] = "off"
     """"bf16" runs the networks in bfloat16 while learning; acting, layer and losses stay in float32. For a GPU: on a
     processor with AMX, torch 2.13 needs ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 in the environment for it."""
-    compile: bool = False
+    compile: Annotated[bool, SWITCH] = False
     """Whether to compile the losses; takes a minute at the start, and a C++ compiler on a CPU."""
     device: str = "cpu"
     """Where to learn: "cpu", "cuda", ..."""
@@ -98,20 +113,6 @@ class FastSACConfig:
     def __post_init__(self) -> None:
         """Refuse what no run could use."""
         check_config(self)
-        if not (isinstance(self.atoms, int) and self.atoms >= 2):
-            raise ValueError(f"atoms is {self.atoms!r}, expected a whole number of at least 2")
-
-
-class Layout(Protocol):
-    """What the agent asks of a task's layout."""
-
-    @property
-    def privileged(self) -> int:
-        """How many of the first entries of an observation only critics may see."""
-
-    @property
-    def mirror(self) -> Any:
-        """The left-right mirror image as signed permutations of observation and action, or None."""
 
 
 # ---------------------------------------------------------------------- networks
@@ -175,7 +176,7 @@ class Critics(nn.Module):
 # ---------------------------------------------------------------------- the agent
 
 
-class FastSAC(Copied):
+class FastSAC(Copied, OffPolicy):
     """See the module.
 
     Args:
@@ -189,7 +190,7 @@ class FastSAC(Copied):
 
     Config = FastSACConfig
     averages = True
-    reads_layout = True
+    measures_entropy = True
 
     def __init__(
         self,
@@ -223,6 +224,13 @@ class FastSAC(Copied):
         self.updates, self.actor_steps = 0, 0
         self.utility = torch.zeros((), device=self.device)
         """Mean Q of the last batch the actor was updated on."""
+
+    @classmethod
+    def make(
+        cls, config: FastSACConfig, limits: RateLimits, layer: ActionLayer, layout: Layout, seed: int
+    ) -> "FastSAC":
+        """A new one, whose actor leaves out what only critics may see."""
+        return cls(config, limits, layer, layout.size, seed, layout)
 
     def _join(self) -> None:
         wrap: Callable[[Any], Any] = torch.compile if self.config.compile else lambda function: function
@@ -261,6 +269,12 @@ class FastSAC(Copied):
     def updates_per_step(self, environments: int) -> int:
         """Updates after one step of every environment: so many, however many there are."""
         return self.config.updates
+
+    def sample(self, replay: Replay, size: int, rng: np.random.Generator) -> Batch:
+        """A batch of ``n_steps`` each."""
+        if self.config.n_steps == 1:
+            return replay.sample(size, rng)
+        return replay.sample(size, rng, self.config.n_steps, self.config.discount)
 
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
         """One step of critics, targets and temperature and, every ``policy_every`` times, of the actor.

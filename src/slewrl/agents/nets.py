@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from slewrl.copying import Copied
 
@@ -168,6 +168,18 @@ class Ensemble(Copied):
         if batch not in self._passes:
             self._passes[batch] = _Pass.allocate(self.members, batch, self.sizes, UNITS[self.activation])
         return self._passes[batch]
+
+
+def as_module(net: Ensemble, outputs: int, bounded: bool = False) -> nn.Sequential:
+    """A network with one member as a module of its own: its first ``outputs``, through a tanh if ``bounded``."""
+    units = nn.Tanh if net.activation == "tanh" else nn.ReLU
+    layers: list[nn.Module] = []
+    for weight, bias in zip(net.weights, net.biases, strict=True):
+        linear = nn.Linear(*weight.shape[1:])
+        linear.weight, linear.bias = nn.Parameter(weight[0].t().clone()), nn.Parameter(bias[0].clone())
+        layers += [linear, units()]
+    linear.weight, linear.bias = nn.Parameter(linear.weight[:outputs]), nn.Parameter(linear.bias[:outputs])
+    return nn.Sequential(*layers[:-1], *([nn.Tanh()] if bounded else []))
 
 
 class _Layer:

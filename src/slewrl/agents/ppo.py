@@ -13,9 +13,8 @@ pass at its end, since the policy does not change before.
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,11 +22,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from slewrl.agents.action_value import ActionValue
-from slewrl.agents.config import check_config
-from slewrl.agents.nets import Adam, Ensemble
+from slewrl.agents.base import Agent, Floats, Sample
+from slewrl.agents.config import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, SWITCH, WIDTHS, check_config, one_of
+from slewrl.agents.nets import Adam, Ensemble, as_module
 from slewrl.agents.normalize import Normalizer
 from slewrl.agents.replay import Batch
-from slewrl.agents.rollout import Floats, Rollout, gae
+from slewrl.agents.rollout import Rollout, gae
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
@@ -38,50 +38,48 @@ SLOWEST, FASTEST = 1e-5, 1e-2
 """The adaptive learning rate stays between these, as in rsl_rl."""
 AT_ONCE = 2048
 """Rows of a rollout that pass through a network together: more would only take memory, and fall out of the cache."""
-Sample = Callable[[], Batch]
-"""Draws a batch from the replay."""
 
 
 @dataclass(frozen=True)
 class PPOConfig:
     """Stable-Baselines3's PPO (2.x); what is not its own is marked ours."""
 
-    rollout: int = 2048
+    rollout: Annotated[int, COUNT] = 2048
     """T: steps of each environment between two updates."""
-    minibatch: int = 64
+    minibatch: Annotated[int, COUNT] = 64
     """Steps per gradient step."""
-    epochs: int = 10
+    epochs: Annotated[int, COUNT] = 10
     """Passes over a rollout."""
-    learning_rate: float = 3e-4
+    learning_rate: Annotated[float, POSITIVE] = 3e-4
     """Of Adam (epsilon 1e-5), for everything."""
-    clip_range: float = 0.2
+    clip_range: Annotated[float, POSITIVE] = 0.2
     """The ratio counts up to 1 + this, or down to 1 - this."""
-    discount: float = 0.99
+    discount: Annotated[float, SHARE] = 0.99
     """gamma."""
-    gae_lambda: float = 0.95
+    gae_lambda: Annotated[float, SHARE] = 0.95
     """lambda of the advantage estimates."""
-    value_weight: float = 0.5
+    value_weight: Annotated[float, NOT_NEGATIVE] = 0.5
     """Of the squared error of the value in the loss."""
-    entropy_weight: float = 0.0
+    entropy_weight: Annotated[float, NOT_NEGATIVE] = 0.0
     """Of the latent's entropy in the loss."""
-    max_grad_norm: float = 0.5
+    max_grad_norm: Annotated[float, POSITIVE] = 0.5
     """The gradient of all parameters together is clipped to this norm."""
-    normalize_advantage: bool = True
+    normalize_advantage: Annotated[bool, SWITCH] = True
     """Whether advantages have mean 0 and standard deviation 1 in each minibatch."""
-    hidden: tuple[int, ...] = (64, 64)
+    hidden: Annotated[tuple[int, ...], WIDTHS] = (64, 64)
     """Widths of the hidden layers of actor and critic, tanh between them."""
-    normalize: bool = False
+    normalize: Annotated[bool, SWITCH] = False
     """Whether to normalise observations, all but the previous action; ours. The statistics are those of the rollouts
     before, so that a rollout is learned from as it was collected."""
-    desired_kl: float = 0.0
+    desired_kl: Annotated[float, NOT_NEGATIVE] = 0.0
     """Above 0: the learning rate follows the KL divergence of each minibatch, as rsl_rl has it."""
-    advantage: str = "gae"
+    advantage: Annotated[str, one_of("gae", "action")] = "gae"
     """"gae", or "action": from a Q network of executed actions with replay (`action_value.py`); ours."""
-    q_hidden: tuple[int, ...] = (128, 128)
+    q_hidden: Annotated[tuple[int, ...], WIDTHS] = (128, 128)
     """Widths of each critic of "action"; ours."""
-    q_updates: float = 0.5
+    q_updates: Annotated[float, POSITIVE] = 0.5
     """Updates of "action"'s critics per environment step, made before each update of the policy; ours."""
-    q_draws: int = 8
+    q_draws: Annotated[int, COUNT] = 8
     """Actions drawn for the baseline of "action"; ours."""
 
     def __post_init__(self) -> None:
@@ -136,7 +134,7 @@ def check_latent(layer: ActionLayer) -> None:
 # ---------------------------------------------------------------------- the agent
 
 
-class PPO(Copied):
+class PPO(Copied, Agent):
     """See the module.
 
     Args:
@@ -190,7 +188,7 @@ class PPO(Copied):
 
     # ------------------------------------------------------------------ acting
 
-    def act(self, observation: Tensor, explore: bool = True) -> Decision:
+    def act(self, observation: Tensor, explore: bool = True, averaged: bool = True) -> Decision:
         """An action for augmented observations (N, n): drawn, to be learned from, or that of the mean latent.
 
         What was drawn is part of the rollout; ``record`` has to follow.
@@ -220,25 +218,23 @@ class PPO(Copied):
 
     def latent_module(self) -> nn.Module:
         """The mean latent (N, d) of augmented observations (N, n), as a module of its own, for export."""
-        layers: list[nn.Module] = [copy.deepcopy(self.normalizer)] if self.config.normalize else []
-        for weight, bias in zip(self.actor.weights, self.actor.biases, strict=True):
-            linear = nn.Linear(*weight.shape[1:])
-            linear.weight, linear.bias = nn.Parameter(weight[0].t().clone()), nn.Parameter(bias[0].clone())
-            layers += [linear, nn.Tanh()]
-        return nn.Sequential(*layers[:-1])
+        normalizer = [copy.deepcopy(self.normalizer)] if self.config.normalize else []
+        return nn.Sequential(*normalizer, *as_module(self.actor, self.joints))
 
     # ------------------------------------------------------------------ learning
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what diverges is refused in plain words afterwards
-    def improve(self, sample: Sample) -> dict[str, float]:
+    def improve(self, sample: Sample, environments: int = 1, log: bool = True) -> dict[str, float]:
         """Learn from the rollout and begin another; returns what to log.
 
         Args:
             sample: a batch of the replay; asked only where the agent ``replays``.
+            environments: the rollout knows how many.
+            log: whether they are read; there are few enough to make them always.
         """
         seen = self._seen(torch.from_numpy(_flat(self._collected.observation)))
         mean, std = outputs(self.actor, seen), self._std()
-        advantage, targets, log = self.judge(seen, sample)
+        advantage, targets, judged = self.judge(seen, sample)
         table = self._table(seen.numpy(), mean, std, advantage, targets)
         losses = np.array([self._descend(batch) for _ in range(self.config.epochs) for batch in self._shuffled(table)])
         kl = divergence(mean, std, outputs(self.actor, seen), self._std()).mean()
@@ -249,7 +245,7 @@ class PPO(Copied):
         entropy = float(self.log_std.sum()) + self.joints * (0.5 + LOG_SQRT_2PI)
         rate = self.optimiser.learning_rate
         about = {"critic_loss": critic_loss, "entropy": entropy, "kl": float(kl), "clipped": clipped}
-        about |= {"learning_rate": rate, **log}
+        about |= {"learning_rate": rate, **judged}
         return {name: about[name] for name in self.columns}
 
     def judge(self, seen: Tensor, sample: Sample) -> tuple[NDArray[Any], list[NDArray[Any]], dict[str, float]]:

@@ -11,13 +11,15 @@ keeps a single step inside the limit: violations are counted, not prevented.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slewrl.agents.ppo import PPO, PPOConfig, Sample, _flat
+from slewrl.agents.base import Sample
+from slewrl.agents.config import NOT_NEGATIVE, SHARE
+from slewrl.agents.ppo import PPO, PPOConfig, _flat
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
 from slewrl.limits.augmented import previous_action
@@ -27,11 +29,11 @@ from slewrl.limits.augmented import previous_action
 class PPOLagConfig(PPOConfig):
     """PPO's, and the price of a violation; all ours."""
 
-    cost_limit: float = 0.0
+    cost_limit: Annotated[float, SHARE] = 0.0
     """Mean cost per step that is free: a share of joint steps, in [0, 1]."""
-    multiplier_rate: float = 0.1
+    multiplier_rate: Annotated[float, NOT_NEGATIVE] = 0.1
     """What the multiplier grows by, per rollout, if every joint of every step violates its limit."""
-    initial_multiplier: float = 0.0
+    initial_multiplier: Annotated[float, NOT_NEGATIVE] = 0.0
     """Reward per unit of cost at the start."""
 
     def __post_init__(self) -> None:

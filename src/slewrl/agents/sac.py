@@ -9,16 +9,17 @@ itself.
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from slewrl.agents.averaging import averaging_rate
-from slewrl.agents.config import check_config
+from slewrl.agents.base import OffPolicy
+from slewrl.agents.config import COUNT, FINITE, POSITIVE, RANGE, SHARE, SWITCH, WIDTHS, check_config, one_of
 from slewrl.agents.critic_view import CriticView
-from slewrl.agents.nets import Adam, Ensemble
+from slewrl.agents.nets import Adam, Ensemble, as_module
 from slewrl.agents.noise import PinkNoise
 from slewrl.agents.replay import Batch
 from slewrl.copying import Copied
@@ -34,35 +35,35 @@ STEPS = ("actor_step", "critic_step", "alpha_step")
 class SACConfig:
     """What docs/recipe.md chose; the paper's values are recipe "paper" (recipes.py)."""
 
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: Annotated[tuple[int, ...], WIDTHS] = (256, 256)
     """Widths of the hidden layers of actor and critics."""
-    learning_rate: float = 1e-3
+    learning_rate: Annotated[float, POSITIVE] = 1e-3
     """Of Adam, for actor and critics."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: Annotated[float, POSITIVE] = 1.0
     """Gradients of actor and critics are clipped to this norm."""
-    discount: float = 0.99
+    discount: Annotated[float, SHARE] = 0.99
     """gamma."""
-    updates: int = 1
+    updates: Annotated[int, COUNT] = 1
     """Updates per environment step."""
-    target_rate: float = 0.005
+    target_rate: Annotated[float, SHARE] = 0.005
     """tau of the target critics."""
-    initial_temperature: float = 0.2
+    initial_temperature: Annotated[float, POSITIVE] = 0.2
     """alpha at the start."""
-    temperature_rate: float = 1e-3
+    temperature_rate: Annotated[float, POSITIVE] = 1e-3
     """Of Adam, for the temperature."""
-    target_entropy_per_joint: float = -0.5
+    target_entropy_per_joint: Annotated[float, FINITE] = -0.5
     """What the temperature steers the policy's entropy to, in the units of the layer's density; SAC's own is -1."""
-    critic_input: str = "action"
+    critic_input: Annotated[str, one_of("increment", "action")] = "action"
     """What critics see of an action: "increment", (a - a_prev) / delta, or "action"."""
-    layer_norm: bool = True
+    layer_norm: Annotated[bool, SWITCH] = True
     """Whether critics have layer norm before each ReLU."""
-    noise: str = "white"
+    noise: Annotated[str, one_of("white", "pink")] = "white"
     """Noise of the behaviour from step to step: "white" (independent), or "pink" (1/f, with the same law at a step)."""
-    average_rate: float = 0.001
+    average_rate: Annotated[float, SHARE] = 0.001
     """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
-    mean_bound: str = "linear"
+    mean_bound: Annotated[str, one_of("linear", "tanh")] = "linear"
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
-    log_std_range: tuple[float, float] = (-20.0, 2.0)
+    log_std_range: Annotated[tuple[float, float], RANGE] = (-20.0, 2.0)
     """The actor's log standard deviation is clipped to this; ours."""
 
     def __post_init__(self) -> None:
@@ -70,7 +71,7 @@ class SACConfig:
         check_config(self)
 
 
-class SAC(Copied):
+class SAC(Copied, OffPolicy):
     """See the module.
 
     Args:
@@ -83,6 +84,7 @@ class SAC(Copied):
 
     Config = SACConfig
     averages = True
+    measures_entropy = True
 
     def __init__(
         self, config: SACConfig, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int
@@ -118,6 +120,10 @@ class SAC(Copied):
             noise = self.pink(mean.shape) if self.config.noise == "pink" else self._noise(mean)
             return self.layer.draw(mean, std, noise, box)
         return self.layer.decide(mean, box)
+
+    def latent_module(self) -> nn.Module:
+        """The averaged actor's mean latent (N, d) of augmented observations (N, n), for export."""
+        return as_module(self.averaged, self.joints, self.config.mean_bound == "tanh")
 
     # ------------------------------------------------------------------ learning
 

@@ -6,16 +6,17 @@ layer maps what comes of it into F_t.
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from slewrl.agents.averaging import averaging_rate
-from slewrl.agents.config import check_config
+from slewrl.agents.base import OffPolicy
+from slewrl.agents.config import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, SWITCH, WIDTHS, check_config, one_of, or_none
 from slewrl.agents.critic_view import CriticView
-from slewrl.agents.nets import Adam, Ensemble
+from slewrl.agents.nets import Adam, Ensemble, as_module
 from slewrl.agents.replay import Batch
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision
@@ -30,44 +31,42 @@ STEPS = ("actor_step", "critic_step")
 class TD3Config:
     """The paper's Table hyperparams_full; what it leaves open is marked ours."""
 
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: Annotated[tuple[int, ...], WIDTHS] = (256, 256)
     """Widths of the hidden layers of actor and critics."""
-    learning_rate: float = 3e-4
+    learning_rate: Annotated[float, POSITIVE] = 3e-4
     """Of Adam, for actor and critics."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: Annotated[float, POSITIVE] = 1.0
     """Gradients of actor and critics are clipped to this norm."""
-    discount: float = 0.99
+    discount: Annotated[float, SHARE] = 0.99
     """gamma."""
-    updates: int = 1
+    updates: Annotated[int, COUNT] = 1
     """Updates per environment step."""
-    target_rate: float = 0.005
+    target_rate: Annotated[float, SHARE] = 0.005
     """tau of the target networks."""
-    exploration_noise: float | None = None
+    exploration_noise: Annotated[float | None, or_none(NOT_NEGATIVE)] = None
     """Standard deviation of the noise on the latent while collecting; None is the layer's own: 1 where the latent is an
     increment, .1 (TD3's) where it is a command over the whole range."""
-    target_noise: float = 0.2
+    target_noise: Annotated[float, NOT_NEGATIVE] = 0.2
     """Standard deviation of the noise on the target actor's latent; TD3's."""
-    target_noise_clip: float = 0.5
+    target_noise_clip: Annotated[float, NOT_NEGATIVE] = 0.5
     """That noise is clipped to this; TD3's."""
-    policy_delay: int = 2
+    policy_delay: Annotated[int, COUNT] = 2
     """Critic updates per update of the actor and the targets; TD3's."""
-    critic_input: str = "action"
+    critic_input: Annotated[str, one_of("increment", "action")] = "action"
     """What critics see of an action: "increment", (a - a_prev) / delta, or "action"."""
-    layer_norm: bool = False
+    layer_norm: Annotated[bool, SWITCH] = False
     """Whether critics have layer norm before each ReLU."""
-    average_rate: float = 0.001
+    average_rate: Annotated[float, SHARE] = 0.001
     """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
-    mean_bound: str = "linear"
+    mean_bound: Annotated[str, one_of("linear", "tanh")] = "linear"
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
 
     def __post_init__(self) -> None:
         """Refuse what no run could use."""
         check_config(self)
-        if not (isinstance(self.policy_delay, int) and self.policy_delay >= 1):
-            raise ValueError(f"policy_delay is {self.policy_delay!r}, expected a whole number of at least 1")
 
 
-class TD3(Copied):
+class TD3(Copied, OffPolicy):
     """See the module; the arguments are those of SAC."""
 
     Config = TD3Config
@@ -108,6 +107,10 @@ class TD3(Copied):
         if explore:
             latent = latent + self.exploration_noise * self._noise(latent)
         return self.layer.decide(latent, self._box(observation))
+
+    def latent_module(self) -> nn.Module:
+        """The averaged actor's latent (N, d) of augmented observations (N, n), for export."""
+        return as_module(self.averaged, self.joints, self.config.mean_bound == "tanh")
 
     # ------------------------------------------------------------------ learning
 

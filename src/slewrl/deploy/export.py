@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from slewrl import __version__
-from slewrl.agents.nets import Ensemble
 from slewrl.agents.normalize import Normalizer
 from slewrl.deploy import bundle
 from slewrl.deploy.network import Activation, Clamp, LayerNorm, Normalize, Step, read_network
@@ -65,29 +64,10 @@ class DeployedPolicy(nn.Module):
         return latent, self.limits.box(previous_action, check=False)
 
 
-class _Latent(nn.Sequential):
-    """The actor as a module: its first d outputs, bounded as in training."""
-
-    def __init__(self, actor: Ensemble, joints: int, mean_bound: str) -> None:
-        layers: list[nn.Module] = []
-        for weight, bias in zip(actor.weights, actor.biases, strict=True):
-            linear = nn.Linear(*weight.shape[1:])
-            linear.weight = nn.Parameter(weight[0].t().clone())
-            linear.bias = nn.Parameter(bias[0].clone())
-            layers += [linear, nn.ReLU()]
-        last: Any = layers[-2]
-        last.weight, last.bias = nn.Parameter(last.weight[:joints]), nn.Parameter(last.bias[:joints])  # SAC: the mean
-        super().__init__(*layers[:-1], *([nn.Tanh()] if mean_bound == "tanh" else []))
-
-
 def deployed(policy: Policy) -> DeployedPolicy:
     """The policy of a run as a module."""
-    agent, limits = policy.agent, policy.limits
-    if hasattr(agent, "latent_module"):
-        net = agent.latent_module()
-    else:
-        net = _Latent(agent.averaged, limits.dim, agent.config.mean_bound)
-    return DeployedPolicy(net, agent.layer, limits).eval().requires_grad_(False)
+    agent = policy.agent
+    return DeployedPolicy(agent.latent_module(), agent.layer, policy.limits).eval().requires_grad_(False)
 
 
 class Deployable(NamedTuple):
@@ -188,7 +168,7 @@ def _parts(policy: Policy) -> Parts:
 
     An agent that leaves nothing to critics alone has, first, a part "privileged" that no sensor gives.
     """
-    layout, left_out = policy.layout, getattr(policy.agent, "privileged", 0)
+    layout, left_out = policy.layout, policy.agent.privileged
     seen = layout.size - policy.limits.dim - left_out
     if not layout.parts:
         return (("observation", seen),)

@@ -134,7 +134,7 @@ def family(result: Result, cell: Mapping[str, Any], ran: str) -> Row:
         **alone(cell),
         "joint actions outside F_t, training": Measured(result.trained.text, ran),
         "joint actions outside F_t, evaluation": Measured(result.evaluated.text, ran),
-        "off-policy": Measured("no" if getattr(AGENTS[result.cell.agent], "on_policy", False) else "yes", ran),
+        "off-policy": Measured("no" if AGENTS[result.cell.agent].on_policy else "yes", ran),
         f"return at {score.steps:,} steps": Measured(score.text, ran),
     }
     if more := cell.get("returns", {}).get(result.cell.agent):

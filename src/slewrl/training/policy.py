@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from slewrl.agents.base import Agent
 from slewrl.envs.tasks import make_vec_env
 from slewrl.envs.vec_env import Layout
 from slewrl.errors import UserFacingError
@@ -35,7 +36,7 @@ class Policy:
 
     act: Act
     """Augmented observations (N, n) to an action for each."""
-    agent: Any
+    agent: Agent
     """What acts: networks, layer and config."""
     spec: RunSpec
     task: str

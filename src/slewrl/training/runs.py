@@ -51,7 +51,7 @@ class RunSpec:
     layer: str = "ddsrad"
     """The action layer: ddsrad, interval_srad, boxpro, ... (docs/layers.md), or package.module:Class."""
     agent: str = "sac"
-    """sac, td3, fastsac, ppo or ppo_lag."""
+    """sac, td3, fastsac, ppo, ppo_lag, or package.module:Class."""
     recipe: str = ""
     """Hyperparameters that go together. sac, td3: ours (the default) or paper; fastsac: cpu (the default, 128
     environments) or gpu (4096). Sets what has its usual value."""

@@ -12,7 +12,8 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from slewrl.agents import AGENTS, recipes
+from slewrl.agents import agent_class, recipes
+from slewrl.agents.base import Agent
 from slewrl.agents.replay import ROWS, Batch, Replay, window
 from slewrl.envs.augment import Augment
 from slewrl.envs.reset import parse_reset
@@ -47,8 +48,6 @@ RECENT = ("length", "fell", "exploded")
 """What train.csv has of robots, besides: means over the episodes since its last row."""
 EVALUATION_SEED = 1_000_000
 """Evaluation episodes are reset with this and the seeds after it, in every run."""
-COLUMNS = ("critic_loss", "q", "entropy", "temperature")
-"""What train.csv has of an update; an agent with ``columns`` of its own has those."""
 SCALARS = ("step", "violations", "episodes", "last_return", "last_utilisation", "log", "recent")
 """Attributes of a Trainer that a checkpoint holds as they are."""
 
@@ -72,12 +71,6 @@ class Trainer:
             if is_alone(task)
             else make_evaluator(task, spec.task_options, self.limits, self.agent.layer.breaches)
         )
-        self.on_policy: bool = getattr(self.agent, "on_policy", False)
-        """Whether the agent keeps the steps it learns from itself, and says when to."""
-        self.replays: bool = getattr(self.agent, "replays", True)
-        """Whether it learns from a replay."""
-        self.averages: bool = getattr(self.agent, "averages", False)
-        """Whether it evaluates and exports an average of its actor's weights."""
         self.replay = self._make_replay()
         self.rng = np.random.default_rng(spec.seed)
         self.warm_up = torch.Generator().manual_seed(spec.seed + 1)
@@ -93,7 +86,7 @@ class Trainer:
 
     def _make_replay(self) -> Replay:
         spec, sizes = self.spec, (self.worlds.layout.size, self.limits.dim)
-        if not self.replays:
+        if not self.agent.replays:
             return Replay(0, 0, spec.environments, *sizes)  # never written to
         capacity, interval = replay_sizes(spec)
         folder = self.folder.path / "replay"
@@ -113,30 +106,23 @@ class Trainer:
         executed, judged = self._choose(seen)
         self._store_rejected(seen)
         moved = self.worlds.step(executed)
-        if self.replays:
+        if self.agent.replays:
             self.replay.add_many(seen, judged, moved.reward, moved.following, moved.terminated, moved.ended)
         self.step += self.spec.environments
         self._note(self.worlds.episodes)
-        if self.on_policy:
-            if self.agent.record(moved.reward, moved.following, moved.terminated, moved.ended):
-                self.log = self.agent.improve(self._sample)
-                self._check_log()
-        elif self.step > self.spec.learning_starts:
+        due = self.agent.record(moved.reward, moved.following, moved.terminated, moved.ended)
+        if due and (self.agent.on_policy or self.step > self.spec.learning_starts):
             self._learn()
 
     def _store_rejected(self, seen: np.ndarray) -> None:
         """A draw that was not executed leads from a state to itself, at a penalty: a row before the step's own."""
         for k, action in self.agent.layer.take_rejected():
-            self.replay.add(k, seen[k], action.numpy(), -self.agent.layer.rejection_penalty, seen[k], False, False)
+            penalty = self.agent.layer.rejection_penalty  # type: ignore[attr-defined]
+            self.replay.add(k, seen[k], action.numpy(), -penalty, seen[k], False, False)
 
     def _learn(self) -> None:
-        log = self.has_passed(self.log_every) or self.step >= self.spec.steps
-        for _ in range(self.agent.updates_per_step(self.spec.environments)):
-            self.log = self.agent.update(self._sample(), log)
-        if log:
-            self._check_log()
-
-    def _check_log(self) -> None:
+        log = self.agent.on_policy or self.has_passed(self.log_every) or self.step >= self.spec.steps
+        self.log = self.agent.improve(self._sample, self.spec.environments, log)
         if not np.isfinite(list(self.log.values())).all():
             raise FloatingPointError(f"training diverged by step {self.step}: {self.log}")
 
@@ -146,7 +132,7 @@ class Trainer:
 
     def _choose(self, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         observation = torch.from_numpy(seen)
-        if self.step < self.spec.learning_starts and not self.on_policy:
+        if self.step < self.spec.learning_starts and not self.agent.on_policy:
             box = self.limits.box(previous_action(observation, self.limits.dim), check=False)
             uniform = self.agent.layer.random(box, self.warm_up).numpy()
             return uniform, uniform
@@ -154,11 +140,7 @@ class Trainer:
         return action.executed.numpy(), action.judged.numpy()
 
     def _sample(self) -> Batch:
-        config = self.agent.config
-        steps = getattr(config, "n_steps", 1)
-        if steps == 1:
-            return self.replay.sample(self.spec.batch_size, self.rng)
-        return self.replay.sample(self.spec.batch_size, self.rng, steps, config.discount)
+        return self.agent.sample(self.replay, self.spec.batch_size, self.rng)
 
     def _note(self, episodes: list[Episode]) -> None:
         for episode in episodes:
@@ -181,7 +163,7 @@ class Trainer:
         violations = self.violations + self._under_way()
         row = {"step": self.step, "episodes": self.episodes, "episode_return": self.last_return}
         row |= {"utilisation": self.last_utilisation, "violations": violations}
-        row |= {name: self.log.get(name, float("nan")) for name in getattr(self.agent, "columns", COLUMNS)}
+        row |= {name: self.log.get(name, float("nan")) for name in self.agent.columns}
         if not is_gymnasium(self.spec.task):
             row |= {name: self.recent.get(name, 0.0) / self.recent.get("count", float("nan")) for name in RECENT}
         self.recent = {}
@@ -198,7 +180,7 @@ class Trainer:
         counts = self.agent.layer.counts()
         of_training = {**counts}
         row = {"step": self.step, **self._examined(self.act).row()}
-        if self.averages:
+        if self.agent.averages:
             last = self._examined(partial(self.agent.act, explore=False, averaged=False))
             row["unaveraged_return_mean"] = float(last.returns.mean())
         counts.clear()  # train.csv has none of what was counted here
@@ -227,7 +209,7 @@ class Trainer:
         state = {
             "spec": dataclasses.asdict(self.spec),
             "agent": self.agent.state_dict(),
-            **(self.replay.state() if self.replays else {}),
+            **(self.replay.state() if self.agent.replays else {}),
             "rng": self.rng.bit_generator.state,
             "warm_up": self.warm_up.get_state(),
             "worlds": _plain(self.worlds.get_state()),
@@ -246,12 +228,12 @@ class Trainer:
 
         A CheckpointError, with nothing changed, says why this is none to go on from.
         """
-        state = usable(state, self.spec, self.folder, self.replay if self.replays else None)
+        state = usable(state, self.spec, self.folder, self.replay if self.agent.replays else None)
         notes = []
-        if self.replays and "replay_sums" not in state:
+        if self.agent.replays and "replay_sums" not in state:
             notes = ["the checkpoint is from before replays had checksums: the rows are taken as they are"]
         self.agent.load_state_dict(state["agent"])
-        if self.replays:
+        if self.agent.replays:
             self.replay.restore(state)
         self.rng.bit_generator.state = state["rng"]
         self.warm_up.set_state(state["warm_up"])
@@ -270,8 +252,7 @@ class Trainer:
         self.violations += violations
         for k in range(self.spec.environments):
             self.replay.abandon(k)
-        if self.on_policy:
-            self.agent.abandon()
+        self.agent.abandon()
         self.worlds.reset(self.spec.seed + self.step)
 
 
@@ -405,16 +386,14 @@ def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str,
     return state
 
 
-def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Any:
+def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Agent:
     """The agent of a run, new."""
-    agent_class = AGENTS[spec.agent]
+    kind = agent_class(spec.agent)
     options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
-    config = agent_class.Config(**{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
+    config = kind.Config(**{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
     layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
     layer.check(limits)
-    # Some agents make use of more than its size: FastSAC's actor leaves out what only critics may see.
-    more = {"layout": layout} if getattr(agent_class, "reads_layout", False) else {}
-    return agent_class(config, limits, layer, layout.size, spec.seed, **more)
+    return kind.make(config, limits, layer, layout, spec.seed)
 
 
 def on_any_machine(spec: RunSpec) -> RunSpec:
@@ -448,13 +427,13 @@ def check_spec(spec: RunSpec) -> None:
     if not spec.task:
         raise ValueError("--task is missing, e.g. --task HalfCheetah-v5 (or --resume RUN)")
     check_numbers(spec)
-    check_options("agent", AGENTS[spec.agent].Config, spec.agent_options)
+    kind = agent_class(spec.agent)
+    check_options("agent", kind.Config, spec.agent_options)
     check_options("layer", layer_class(spec.layer), spec.layer_options)
     check_task_options(spec.task, spec.task_options)
     if is_gymnasium(spec.task):
         check_gymnasium_task(spec.task)
-    on_policy = getattr(AGENTS[spec.agent], "on_policy", False)
-    if spec.steps <= spec.learning_starts and not on_policy:
+    if spec.steps <= spec.learning_starts and not kind.on_policy:
         raise ValueError(
             f"steps is {spec.steps}, but the first {spec.learning_starts} only fill the replay: nothing is learned "
             "(--steps more, or --learning-starts fewer)"
@@ -469,9 +448,9 @@ def check_spec(spec: RunSpec) -> None:
     check_agent(spec, agent)
 
 
-def check_agent(spec: RunSpec, agent: Any) -> None:
+def check_agent(spec: RunSpec, agent: Agent) -> None:
     """Refuse an agent that could not learn from its steps, or not with this layer."""
-    first = agent.steps_before_learning(spec.environments) if hasattr(agent, "steps_before_learning") else 0
+    first = agent.steps_before_learning(spec.environments)
     if spec.steps < first:
         raise ValueError(
             f"steps is {spec.steps}, but {spec.agent} collects {first} (agent.rollout x environments) before it first "
@@ -482,7 +461,7 @@ def check_agent(spec: RunSpec, agent: Any) -> None:
             f"layer {spec.layer} puts what it rejects into a replay of single steps, by a policy that draws; "
             f"{spec.agent} has other ones: --agent sac"
         )
-    if spec.density != RunSpec().density and not hasattr(agent, "target_entropy"):
+    if spec.density != RunSpec().density and not agent.measures_entropy:
         raise ValueError(
             f"density is {spec.density!r}, but {spec.agent} measures no entropy of actions: leave --density out"
         )
@@ -491,7 +470,7 @@ def check_agent(spec: RunSpec, agent: Any) -> None:
 def check_options(owner: str, kind: Any, options: dict[str, Any]) -> None:
     """Refuse options that ``kind``, a dataclass, does not have."""
     if not dataclasses.is_dataclass(kind):
-        raise ValueError(f"{owner} is {kind!r}, expected a class that subclasses ActionLayer")
+        raise ValueError(f"{owner} has the options {kind!r}, expected a dataclass")
     known = option_names(kind)
     if unknown := set(options) - set(known):
         hint = did_you_mean(min(unknown), known)
