@@ -26,7 +26,7 @@ Given = RateLimits | str | Path | Values
 """Limits as a user may write them: see ``Guard``."""
 
 
-class CommandChain(Copied):
+class LimitedCommands(Copied):
     """The last commands of N robots, each within F_t of the one before.
 
     Args:
@@ -89,7 +89,7 @@ class Guard(Uncopied):
             )
         self.robot = robot
         self.ids, self.held = (self._where(names) for names in (self.joints, others))
-        self.commands = CommandChain(self.limits, self.start(), self.layer)
+        self.commands = LimitedCommands(self.limits, self.start(), self.layer)
 
     @property
     def patterns(self) -> list[str]:

@@ -85,7 +85,7 @@ class RateLimit(Augment):
         """Apply what the layer makes of the action."""
         applied = self.map(action, self.previous)
         observation, reward, terminated, truncated, info = self._execute(applied)
-        return observation, reward, terminated, truncated, {**info, "applied_action": self.chain[-1].copy()}
+        return observation, reward, terminated, truncated, {**info, "applied_action": self.previous.copy()}
 
 
 class RateLimitVector(AugmentVector):

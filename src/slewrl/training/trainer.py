@@ -162,8 +162,8 @@ class Trainer:
 
     def _note(self, episodes: list[Episode]) -> None:
         for episode in episodes:
-            use = rate_use(episode.chain, self.limits)
-            self.violations += use.violations + self.agent.layer.breaches(episode.chain, self.limits)
+            use = rate_use(episode.actions, self.limits)
+            self.violations += use.violations + self.agent.layer.breaches(episode.actions, self.limits)
             self.episodes += 1
             self.last_return, self.last_utilisation = episode.total, use.utilisation
             for name, value in {"count": 1.0, "length": float(use.steps), **episode.measures}.items():
@@ -171,7 +171,7 @@ class Trainer:
 
     def _under_way(self) -> int:
         """Violations in episodes that have not ended."""
-        broken = sum(self.agent.layer.breaches(chain, self.limits) for chain in self.worlds.chains())
+        broken = sum(self.agent.layer.breaches(actions, self.limits) for actions in self.worlds.episode_actions())
         return self.worlds.violations() + broken
 
     # ------------------------------------------------------------------ logging
