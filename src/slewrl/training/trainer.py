@@ -5,7 +5,6 @@ import signal
 import threading
 from collections.abc import Callable
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -34,6 +33,7 @@ from slewrl.layers import layer_class, make_layer
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
 from slewrl.limits.augmented import previous_action
+from slewrl.limits.resolve import resolve_limits
 from slewrl.metrics import rate_use
 from slewrl.registry import did_you_mean, option_names
 from slewrl.training import checkpoint
@@ -502,16 +502,7 @@ def check_options(owner: str, kind: Any, options: dict[str, Any]) -> None:
 
 def load_limits(task: str, limits: str) -> RateLimits:
     """Limits by preset name or from a limits.yaml."""
-    if Path(limits).suffix in (".yaml", ".yml"):
-        if not Path(limits).exists():
-            raise FileNotFoundError(f"--limits: there is no file {limits!r} (slewrl limits writes one)")
-        try:
-            return RateLimits.from_yaml(limits)
-        except RecursionError:
-            raise ValueError(f"{limits} is not readable as YAML: it is nested too deeply") from None
-    if Path(limits).is_file():
-        raise ValueError(f"--limits is the file {limits!r}, expected a name that ends in .yaml, or a preset")
-    return task_preset(task, limits)
+    return resolve_limits(limits, partial(task_preset, task), said="--limits")
 
 
 def run_limits(spec: RunSpec, folder: RunFolder) -> RateLimits:
