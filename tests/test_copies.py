@@ -21,10 +21,11 @@ from slewrl.agents.replay import Replay
 from slewrl.agents.rollout import Rollout
 from slewrl.deploy.limiter import RateLimiter
 from slewrl.envs.augment import Augment, AugmentVector
+from slewrl.envs.history import ActionHistory, CountedHistory
 from slewrl.envs.tasks import make_vec_env
-from slewrl.integrations.action_term import CommandChain, Guard
+from slewrl.integrations.action_term import Guard, LimitedCommands
 from slewrl.integrations.gymnasium import RateLimitVector
-from slewrl.integrations.simulator import Ledger, SimulatedWorlds, Stream
+from slewrl.integrations.simulator import EpisodeSums, SimulatedWorlds, Stream
 from slewrl.layers.arrays import ArrayLayer
 
 WAYS = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda x: pickle.loads(pickle.dumps(x))}
@@ -140,12 +141,18 @@ def worlds(task, limits):
 
 def moved(made):
     following, reward, *_ = made.step(np.tile(made.reset_action, (2, 1)))
-    return [following, reward, made.violations(), np.stack(made.chains())]
+    return [following, reward, made.violations(), np.stack(made.episode_actions())]
 
 
-def booked(ledger):
-    ledger.note(np.full((2, 2), 0.5, np.float32), np.ones(2, np.float32), {"x": np.ones(2, np.float32)})
-    return [ledger.last, ledger.broken, ledger.total, ledger.sums["x"], ledger.episode(0, {}).chain]
+def appended(history):
+    history.append(np.full((2, 2), 0.5, np.float32))
+    counted = history.violations if isinstance(history, CountedHistory) else None
+    return [history.previous, history.actions(0), history.rate_use(1).violations, counted]
+
+
+def summed(sums):
+    sums.add(np.ones(2, np.float32), {"x": np.ones(2, np.float32)})
+    return [sums.total, sums.sums["x"], sums.means(0)]
 
 
 def commanded(chain):
@@ -178,8 +185,10 @@ CASES = {
     "RateLimit, MuJoCo": (lambda: reset(RateLimit(gym.make("HalfCheetah-v5"), 0.1)), acted),
     "RateLimitVector, MuJoCo": (lambda: reset(RateLimitVector(vector("HalfCheetah-v5"), 0.1)), acted),
     "GymVecEnv": (partial(worlds, "Pendulum-v1", PENDULUM), moved),
-    "Ledger": (lambda: Ledger(LIMITS, np.zeros(2, np.float32), 2), booked),
-    "CommandChain": (lambda: CommandChain(LIMITS, torch.zeros(2, 2), make_layer("ddsrad")), commanded),
+    "ActionHistory": (lambda: ActionHistory(LIMITS, np.zeros((2, 2), np.float32)), appended),
+    "CountedHistory": (lambda: CountedHistory(LIMITS, np.zeros((2, 2), np.float32)), appended),
+    "EpisodeSums": (lambda: EpisodeSums(2), summed),
+    "LimitedCommands": (lambda: LimitedCommands(LIMITS, torch.zeros(2, 2), make_layer("ddsrad")), commanded),
 }
 for _name in LAYERS:
     CASES[_name] = (
@@ -268,12 +277,12 @@ def test_torchrls_environments(way):
 
     check(make, rolled, WAYS[way])
     twin = WAYS[way](make())
-    twin.append_transform(envs.FrameSkipTransform(2))  # which steps a copy of the limits on the same chain
+    twin.append_transform(envs.FrameSkipTransform(2))  # which steps a copy of the limits with the same history
     assert rolled(twin)[-1] == (7, 4, 0)
 
 
 def test_torchrls_transforms():
-    """A copy and a clone have a chain of their own; a shallow copy of the environment shares both."""
+    """A copy and a clone have a history of their own; a shallow copy of the environment shares both."""
     ours = pytest.importorskip("slewrl.integrations.torchrl")
     envs = pytest.importorskip("torchrl.envs")
     from tensordict import TensorDict

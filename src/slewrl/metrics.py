@@ -51,7 +51,7 @@ def group_use(per_joint: NDArray[np.float64], proximal: Sequence[int], distal: S
 
 
 def rate_use(actions: NDArray[np.floating], limits: "RateLimits") -> RateUse:
-    """Of a chain of actions (T + 1, d): the reset action, then what was handed to the environment at each step."""
+    """Of an episode's actions (T + 1, d): the reset action, then what was handed to the environment at each step."""
     steps = len(actions) - 1
     if steps < 1:
         return RateUse(0, 0, 0.0, 0.0, np.zeros(limits.dim))
@@ -65,7 +65,7 @@ def rate_use(actions: NDArray[np.floating], limits: "RateLimits") -> RateUse:
 def increments_and_limits(
     actions: NDArray[np.floating], limits: "RateLimits"
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of a chain of actions (T + 1, d): the increments (T, d), and the limit of each in the direction it went."""
+    """Of an episode's actions (T + 1, d): the increments (T, d), and the limit of each in the direction it went."""
     increments = np.diff(actions.astype(np.float64), axis=0)
     return increments, np.where(increments >= 0, limits.up, limits.down)
 

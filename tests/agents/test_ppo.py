@@ -529,7 +529,7 @@ def test_no_violation_under_tight_limits(tmp_path):
     trainer = Trainer(replace(SPEC, task="HalfCheetah-v5"), RunFolder(tmp_path))
     while trainer.step < 300:  # four updates
         trainer.advance()
-    use = rate_use(np.stack(trainer.worlds.envs[0].chain), trainer.limits)
+    use = rate_use(trainer.worlds.envs[0].actions, trainer.limits)
     assert use.steps == 300 and use.violations == trainer.train_row()["violations"] == 0
     assert use.utilisation > 0.3
 

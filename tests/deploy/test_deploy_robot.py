@@ -164,7 +164,7 @@ def test_the_controller_walks_as_the_policy_does(run, made):
         worlds.step(command.astype(np.float32)[None])
     (episode,) = worlds.episodes
     assert len(apart) > 20 and max(apart) < 1e-5 and np.mean(moved) > 0.01
-    assert rate_use(episode.chain, policy.limits).violations == 0
+    assert rate_use(episode.actions, policy.limits).violations == 0
     assert controller.fault is None and controller.bad_observations == controller.bad_outputs == 0
 
 

@@ -1,4 +1,4 @@
-"""The augmented environment: Gymnasium's own checker, the chain of actions, the metrics by hand, the refusals."""
+"""The augmented environment: Gymnasium's own checker, the history of actions, the metrics by hand, the refusals."""
 
 import gymnasium as gym
 import numpy as np
@@ -52,7 +52,7 @@ def test_the_last_entries_are_the_action_last_executed():
     observation, *_ = env.step(action)
     assert np.array_equal(previous_action(observation, 6), action)
     action += 1  # the caller's buffer is the caller's
-    assert np.array_equal(env.chain[-1], previous_action(observation, 6))
+    assert np.array_equal(env.previous, previous_action(observation, 6))
     assert np.array_equal(previous_action(env.reset()[0], 6), env.reset_action)
 
 
@@ -166,7 +166,7 @@ def test_without_autoreset_only_the_masked_environments_start_again():
     assert truncated.tolist() == [True, False]
     observations, _ = env.reset(options={"reset_mask": truncated})
     assert previous_action(observations, 1)[:, 0].tolist() == [0.0, np.float32(0.05)]
-    assert [len(env.chain(k)) for k in (0, 1)] == [1, 4]
+    assert [len(env.history.actions(k)) for k in (0, 1)] == [1, 4]
 
 
 def test_a_masked_reset_leaves_the_other_environments_to_their_autoreset():

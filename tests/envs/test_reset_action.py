@@ -79,11 +79,11 @@ def limits(**options):
 
 
 def hold(env, steps=25, **reset):
-    """Ask for the start pose, step after step; returns the fastest any joint moved, rad/s, and the chain."""
+    """Ask for the start pose, step after step; returns the fastest any joint moved, rad/s, and the actions."""
     env.reset(seed=0, **reset)
     for _ in range(steps):
         env.step(HOME.astype(np.float32))
-    return env.unwrapped.fastest, np.stack(env.chain)
+    return env.unwrapped.fastest, env.actions
 
 
 def test_an_arm_asked_to_hold_its_start_pose_is_not_flung_towards_zero():
@@ -92,8 +92,8 @@ def test_an_arm_asked_to_hold_its_start_pose_is_not_flung_towards_zero():
         hold(slewrl.RateLimit(Arm(), limits(), mode="absolute"))
     flung, _ = hold(slewrl.RateLimit(Arm(), limits(), mode="absolute", reset_action={"shoulder": 0, "elbow": -0.07}))
     assert flung > 10 * SPEED  # what used to happen in silence, now on request
-    fastest, chain = hold(slewrl.RateLimit(Arm(), limits(reset=HOME), mode="absolute"))
-    assert fastest < 0.01 and np.abs(chain - HOME).max() < 1e-6
+    fastest, actions = hold(slewrl.RateLimit(Arm(), limits(reset=HOME), mode="absolute"))
+    assert fastest < 0.01 and np.abs(actions - HOME).max() < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -110,19 +110,19 @@ def test_an_arm_asked_to_hold_its_start_pose_is_not_flung_towards_zero():
     ids=["options", "info", "callable", "argument", "limits"],
 )
 def test_every_source_of_the_reset_action_holds_the_arm(source):
-    fastest, chain = source()
-    assert fastest < 0.01 and np.array_equal(chain[0], HOME.astype(np.float32))
+    fastest, actions = source()
+    assert fastest < 0.01 and np.array_equal(actions[0], HOME.astype(np.float32))
 
 
 def test_options_come_before_the_environment_and_that_before_the_limits():
     env = slewrl.RateLimit(Arm(tells=True), limits(reset="middle"), mode="absolute")
     env.reset()
-    assert np.array_equal(env.chain[0], HOME.astype(np.float32))
+    assert np.array_equal(env.reset_action, HOME.astype(np.float32))
     env.reset(options={"reset_action": [0.1, -0.2]})
-    assert np.array_equal(env.chain[0], np.float32([0.1, -0.2]))
+    assert np.array_equal(env.reset_action, np.float32([0.1, -0.2]))
     env = slewrl.RateLimit(Arm(tells=True), limits(), reset_action=lambda env: [0.3, -0.3])
     env.reset()
-    assert np.array_equal(env.chain[0], np.float32([0.3, -0.3]))
+    assert np.array_equal(env.reset_action, np.float32([0.3, -0.3]))
 
 
 def test_nothing_is_asked_of_gymnasiums_own_tasks():
@@ -227,7 +227,7 @@ def test_a_bad_reset_action_is_refused_by_name(reset, message):
 def test_a_pose_an_ulp_beyond_a_stop_is_moved_into_the_range():
     env = slewrl.RateLimit(Arm(), limits(), mode="absolute", reset_action=[np.float32(2.9), -3.07])
     env.reset()
-    assert not env.limits.outside(env.chain[0], env.chain[0]).any()
+    assert not env.limits.outside(env.reset_action, env.reset_action).any()
 
 
 def test_limits_with_a_reset_survive_files_selection_copies_and_pickle(tmp_path):

@@ -57,7 +57,7 @@ def test_a_robot_of_ones_own_walks_in_the_same_task(tmp_path):
         assert np.isfinite(moved.following).all()
         episodes += len(worlds.episodes)
         for episode in worlds.episodes:
-            assert not limits.outside(episode.chain[1:], episode.chain[:-1]).any()
+            assert not limits.outside(episode.actions[1:], episode.actions[:-1]).any()
     assert worlds.violations() == 0 and episodes > 0
 
 

@@ -12,7 +12,7 @@ import torch
 
 from slewrl import RateLimits, make_layer
 from slewrl.errors import UserFacingError
-from slewrl.integrations.action_term import CommandChain, Guard, find_guard, previous_action
+from slewrl.integrations.action_term import Guard, LimitedCommands, find_guard, previous_action
 from slewrl.metrics import rate_use
 
 LIMITS = RateLimits.preset("H1", "paper")
@@ -33,37 +33,37 @@ def wild(steps, joints, seed=0):
 
 
 @pytest.mark.parametrize("layer", [None, "ddsrad", "boxpro", "interval_tanh"])
-def test_a_chain_stays_in_its_limits_whatever_comes(limits_family, layer):
+def test_commands_stay_in_its_limits_whatever_comes(limits_family, layer):
     for limits in limits_family.values():
-        chain = CommandChain(limits, limits.clamp(torch.zeros(COUNT, limits.dim)), layer and make_layer(layer))
-        rows = [chain.last.numpy().copy()]
+        commands = LimitedCommands(limits, limits.clamp(torch.zeros(COUNT, limits.dim)), layer and make_layer(layer))
+        rows = [commands.last.numpy().copy()]
         for action in wild(60, limits.dim):
-            moved = chain.move(action).numpy()
+            moved = commands.move(action).numpy()
             nan = action.isnan().numpy()
             assert (moved[nan] == rows[-1][nan]).all()  # held
             rows.append(moved.copy())
-        chains = np.stack(rows, 1)
-        assert sum(rate_use(one, limits).violations for one in chains) == 0
-        assert chain.nans == 15
+        episodes = np.stack(rows, 1)
+        assert sum(rate_use(one, limits).violations for one in episodes) == 0
+        assert commands.nans == 15
 
 
 def test_a_clip_by_hand():
     limits = RateLimits({"hip": 0.25, "knee": 0.5}, -1.0, 1.0)
-    chain = CommandChain(limits, torch.zeros(2, 2))
+    commands = LimitedCommands(limits, torch.zeros(2, 2))
     asked = torch.tensor([[0.125, -5.0], [float("nan"), 0.25]])
-    moved = chain.move(asked)
+    moved = commands.move(asked)
     assert moved.tolist() == [[0.125, pytest.approx(-0.5, abs=1e-6)], [0.0, 0.25]] and moved[0, 1] >= -0.5
-    chain.restart(torch.full((2, 2), 0.75), torch.tensor([1]))
-    assert chain.last.tolist() == [moved[0].tolist(), [0.75, 0.75]]
-    assert chain.nans == 1
+    commands.restart(torch.full((2, 2), 0.75), torch.tensor([1]))
+    assert commands.last.tolist() == [moved[0].tolist(), [0.75, 0.75]]
+    assert commands.nans == 1
 
 
-def test_a_chain_made_outside_inference_mode_can_be_moved_inside_and_reset_outside():
-    chain = CommandChain(LIMITS, torch.zeros(1, 10))
+def test_commands_made_outside_inference_mode_can_be_moved_inside_and_reset_outside():
+    commands = LimitedCommands(LIMITS, torch.zeros(1, 10))
     with torch.inference_mode():
-        chain.move(torch.ones(1, 10))
-    chain.restart(torch.zeros(1, 10))
-    assert (chain.last == 0).all() and not chain.last.is_inference()
+        commands.move(torch.ones(1, 10))
+    commands.restart(torch.zeros(1, 10))
+    assert (commands.last == 0).all() and not commands.last.is_inference()
 
 
 # ---------------------------------------------------------------------- finding limits for joints
@@ -188,7 +188,7 @@ def test_isaaclabs_own_term_breaks_them(isaac):
 
 def test_a_policy_that_keeps_to_the_limits_is_not_changed(isaac):
     env = isaac_env(isaac, scale=1.0, use_default_offset=False)
-    commands = CommandChain(ORDERED, env.term.guard.start())
+    commands = LimitedCommands(ORDERED, env.term.guard.start())
     for action in wild(20, 10):
         wanted = commands.move(0.2 * action).clone()
         env.step(wanted)

@@ -62,10 +62,10 @@ def test_the_actuators_get_the_actions_to_the_bit(monkeypatch, variant):
     others = [i for i in range(len(fake.JOINTS)) if i not in columns]
     assert [fake.JOINTS[i] for i in others] == ["torso", "left_elbow"]
     assert (given[:, :, others] == worlds.env.robot.default[:, others].numpy()).all()  # they hold
-    assert [len(episode.chain) - 1 for episode in episodes] == [3, 5, 3, 3, 5, 3]  # worlds 0, 1, 0, 0, 1, 0
-    assert sum(rate_use(episode.chain, LIMITS).violations for episode in episodes) == worlds.violations() == 0
-    assert episodes[1].chain[1:].tobytes() == np.stack(actions)[:5, 1].tobytes()
-    assert (episodes[1].chain[0] == worlds.reset_action).all()
+    assert [len(episode.actions) - 1 for episode in episodes] == [3, 5, 3, 3, 5, 3]  # worlds 0, 1, 0, 0, 1, 0
+    assert sum(rate_use(episode.actions, LIMITS).violations for episode in episodes) == worlds.violations() == 0
+    assert episodes[1].actions[1:].tobytes() == np.stack(actions)[:5, 1].tobytes()
+    assert (episodes[1].actions[0] == worlds.reset_action).all()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -120,7 +120,7 @@ def test_worlds_neither_disturb_nor_hear_other_random_numbers(monkeypatch):
     assert not (seen[0][1][:, -11] == seen[0][2][:, -11]).any()  # it is noise
     process = torch.get_rng_state()
     worlds.reset(2)
-    worlds.step(worlds.ledger.last.copy())
+    worlds.step(worlds.history.previous.copy())
     assert (torch.get_rng_state() == process).all()
 
 
@@ -128,7 +128,7 @@ def test_long_episodes_and_violations_are_counted(monkeypatch):
     worlds = make(monkeypatch)
     monkeypatch.setattr(fake, "ENDS", {})
     actions = [executed.copy() for executed, _ in walk(worlds, 90)]
-    too_far = worlds.ledger.last.copy()
+    too_far = worlds.history.previous.copy()
     knee = LIMITS.names.index("left_knee")
     too_far[2, knee] += np.where(too_far[2, knee] > 0.9, -0.3, 0.3)  # the knee's limit is .25
     actions.append(too_far)
@@ -136,9 +136,9 @@ def test_long_episodes_and_violations_are_counted(monkeypatch):
     assert worlds.violations() == 1
     for _ in range(9):
         worlds.step(too_far)
-    assert [len(episode.chain) for episode in worlds.episodes] == [101] * COUNT
-    assert [rate_use(episode.chain, LIMITS).violations for episode in worlds.episodes] == [0, 0, 1, 0]
-    assert (worlds.episodes[2].chain[1:92] == np.stack(actions)[:, 2]).all()
+    assert [len(episode.actions) for episode in worlds.episodes] == [101] * COUNT
+    assert [rate_use(episode.actions, LIMITS).violations for episode in worlds.episodes] == [0, 0, 1, 0]
+    assert (worlds.episodes[2].actions[1:92] == np.stack(actions)[:, 2]).all()
     assert worlds.violations() == 0  # of the episodes under way
 
 
@@ -147,7 +147,7 @@ def test_a_task_that_changes_targets_is_refused(monkeypatch):
     says = r"of world 0 was given .*, expected the action itself.*would not hold"
     worlds.env.term.extra = 2.0**-20
     with pytest.raises(RuntimeError, match=says):
-        worlds.step(worlds.ledger.last.copy())
+        worlds.step(worlds.history.previous.copy())
     with pytest.raises(RuntimeError, match=says):  # already when it is made
         make(monkeypatch, extra=2.0**-20)
 
@@ -156,7 +156,7 @@ def test_a_simulation_that_blew_up_is_said(monkeypatch):
     worlds = make(monkeypatch)
     worlds.env.robot.joint_pos[3, 1] = np.nan
     with pytest.raises(UserFacingError, match="not finite"):
-        worlds.step(worlds.ledger.last.copy())
+        worlds.step(worlds.history.previous.copy())
 
 
 def test_isaac_sim_is_launched_once_and_headless(monkeypatch):
@@ -194,7 +194,7 @@ def test_bad_input(monkeypatch):
         make(monkeypatch, limits=slow)
     worlds = make(monkeypatch)
     with pytest.raises(ValueError, match=r"actions are float64 \(4, 10\), expected float32 \(4, 10\)"):
-        worlds.step(worlds.ledger.last.astype(np.float64))
+        worlds.step(worlds.history.previous.astype(np.float64))
     config = fake.Config("recorder")
     config.actions.joint_pos = fake.JointVelocityActionCfg()
     fake.install(monkeypatch, config)

@@ -81,8 +81,8 @@ def test_actuators_never_break_the_limits_through_falls_and_forced_resets(worlds
         cut += (moved.ended & ~moved.terminated).sum()
     fell = sum(episode.measures["fell"] for episode in episodes)
     assert cut >= 4 and fell >= 2 and len(episodes) == cut + fell
-    assert sum(rate_use(episode.chain, LIMITS).violations for episode in episodes) == worlds.violations() == 0
-    assert all((episode.chain[0] == worlds.reset_action).all() for episode in episodes)
+    assert sum(rate_use(episode.actions, LIMITS).violations for episode in episodes) == worlds.violations() == 0
+    assert all((episode.actions[0] == worlds.reset_action).all() for episode in episodes)
     assert all(0 < episode.measures["vte"] < 5 and episode.measures["exploded"] == 0 for episode in episodes)
 
 
@@ -137,7 +137,7 @@ def test_a_world_that_blows_up_is_counted_and_begins_anew(worlds):
     worlds.reset(4)
     seen = worlds.observations.copy()
     worlds.env.sim.data.qpos[2, 7] = float("nan")
-    moved = worlds.step(worlds.ledger.last.copy())
+    moved = worlds.step(worlds.history.previous.copy())
     assert moved.terminated.tolist() == moved.ended.tolist() == [False, False, True, False]
     assert (moved.following[2] == seen[2]).all() and moved.reward[2] == 0
     assert worlds.episodes[0].measures["exploded"] == 1 and worlds.episodes[0].measures["fell"] == 0
@@ -153,7 +153,7 @@ def test_a_bias_between_action_and_actuator_is_refused(worlds):
     worlds.robot.data.encoder_bias[3, 0] = 1e-3
     try:
         with pytest.raises(RuntimeError, match="'left_hip_pitch_joint' of world 3 was given .* expected the action"):
-            worlds.step(worlds.ledger.last.copy())
+            worlds.step(worlds.history.previous.copy())
     finally:
         worlds.robot.data.encoder_bias[:] = 0
 

@@ -316,7 +316,7 @@ def test_gymnasiums_own_vector_environments(mode):
     assert len(after) >= 9 and (after == 0).all() and (ends != 0).any()  # an end keeps its own action
 
 
-def test_repeated_frames_belong_to_the_same_chain():
+def test_repeated_frames_belong_to_the_same_history():
     """FrameSkipTransform steps a rebuilt copy of the transforms before it."""
     watcher = watched(39)
     env = limited(watcher, envs.FrameSkipTransform(4))
@@ -325,7 +325,7 @@ def test_repeated_frames_belong_to_the_same_chain():
     assert torch.equal(rollout["action"][:-1], rollout["next", "previous_action"][:-1])
 
 
-def test_a_clone_for_another_environment_has_its_own_chain():
+def test_a_clone_for_another_environment_has_its_own_history():
     """As TorchRL's SAC example makes its evaluation environment."""
     first, second = watched(), watched()
     train = limited(first)

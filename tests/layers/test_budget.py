@@ -280,8 +280,9 @@ def test_a_run_counts_what_its_episodes_spent_under_way_and_over(tmp_path):
     trainer = Trainer(replace(spec, learning_starts=100), RunFolder(tmp_path))
     trainer.advance()
     assert trainer.train_row()["violations"] == 0
-    chain, delta = trainer.worlds.envs[0].chain, trainer.limits.delta
-    chain.insert(0, (chain[0] + 0.9 * delta).astype(np.float32))  # inside F_t, 1.8 spent
+    history, delta = trainer.worlds.envs[0].history, trainer.limits.delta
+    before = (history.first + 0.9 * delta).astype(np.float32)
+    history.load([np.concatenate([before, history.actions()])])  # one step more, inside F_t, 1.8 spent
     assert trainer.violations == 0 and trainer.train_row()["violations"] == 1
     while not trainer.episodes:
         trainer.advance()
@@ -295,10 +296,10 @@ def test_more_than_all_joints_could_spend_is_refused(agent):
         check_spec(spec)
 
 
-def test_breaches_of_a_chain():
-    chain = np.array([[0.0, 0.0], [0.1, 0.0], [0.1, 0.5], [0.3, 0.75]])
-    assert [make_layer("budget", budget=b).breaches(chain, LIMITS) for b in (0.4, 0.6, 1.2, 2.0)] == [3, 2, 1, 0]
-    assert make_layer("ddsrad").breaches(chain, LIMITS) == 0
+def test_breaches_of_an_episode():
+    actions = np.array([[0.0, 0.0], [0.1, 0.0], [0.1, 0.5], [0.3, 0.75]])
+    assert [make_layer("budget", budget=b).breaches(actions, LIMITS) for b in (0.4, 0.6, 1.2, 2.0)] == [3, 2, 1, 0]
+    assert make_layer("ddsrad").breaches(actions, LIMITS) == 0
 
 
 def test_an_evaluation_counts_what_the_budget_forbids():

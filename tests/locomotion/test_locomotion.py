@@ -56,7 +56,7 @@ def test_no_violation_at_the_actuator(task, layer):
         for k, chain in enumerate(running):
             chain.append(given[-1][k])
             if made.clock[k] == 0:
-                assert np.array_equal(next(over).chain, np.stack(chain))  # what is audited is what MuJoCo got
+                assert np.array_equal(next(over).actions, np.stack(chain))  # what is audited is what MuJoCo got
                 assert not made.limits.outside(np.stack(chain[1:]), np.stack(chain[:-1])).any()
                 checked += len(chain) - 1
                 running[k] = [made.reset_action]
@@ -90,7 +90,7 @@ def test_a_saved_state_goes_on_to_the_bit(task):
         assert np.array_equal(made.observations, again.observations)
         for one, other in zip(made.episodes, again.episodes, strict=True):
             assert one.total == other.total
-            assert np.array_equal(one.chain, other.chain)
+            assert np.array_equal(one.actions, other.actions)
 
 
 def test_the_previous_action_is_the_last_of_its_own_episode():
@@ -117,7 +117,7 @@ def test_an_episode_is_cut_off_and_goes_on_in_value():
         moved = made.step(hold)
         assert (moved.ended == (k == 9)).all()
         assert not moved.terminated.any()
-    assert [len(episode.chain) for episode in made.episodes] == [11, 11]
+    assert [len(episode.actions) for episode in made.episodes] == [11, 11]
     assert [episode.measures["fell"] for episode in made.episodes] == [0, 0]
 
 
@@ -229,7 +229,7 @@ def test_practice_is_shorter_and_begins_in_motion():
     shares = seen[:, 0] / 0.4
     assert np.allclose(seen, shares[:, None] * command, atol=1e-6)
     assert 0 <= shares.min() < 0.05 and 0.45 < shares.max() <= 0.5
-    assert [len(e.chain) for _ in range(5) for e in (made.step(made.given[:, 0]), made.episodes)[1]] == [6] * 64
+    assert [len(e.actions) for _ in range(5) for e in (made.step(made.given[:, 0]), made.episodes)[1]] == [6] * 64
     judged = worlds(count=2, training=False, **chosen)
     assert not judged.physics.qvel[:, :6].any() and judged.length == 1000
 
@@ -319,7 +319,7 @@ def test_an_evaluation_takes_the_first_episode_of_each_world():
     while len(lengths) < 5:
         ended = worlds.step(worlds.observations[:, -13:].copy()).ended
         for k, episode in zip(np.flatnonzero(ended), worlds.episodes, strict=True):
-            lengths.setdefault(k, len(episode.chain) - 1)
+            lengths.setdefault(k, len(episode.actions) - 1)
     assert result.lengths.tolist() == [lengths[k] for k in range(5)]
     assert result.raw_violations == result.lengths.sum() * 13
     row = result.row()

@@ -44,11 +44,11 @@ def test_a_bundle_walks_as_its_run_does(run, made):
         walks.append(film.walk(walker.worlds, walker.act, 3))
         assert walker.worlds.command.tolist() == [[0.4, -0.1, 0.2]]
     ours, theirs = walks
-    assert len(ours.poses) == 10 and ours.episode.chain.shape == (11, 13) and ours.dt == 0.02
-    assert np.abs(ours.episode.chain - theirs.episode.chain).max() < 1e-5
+    assert len(ours.poses) == 10 and ours.episode.actions.shape == (11, 13) and ours.dt == 0.02
+    assert np.abs(ours.episode.actions - theirs.episode.actions).max() < 1e-5
     assert ours.violations == theirs.violations == 0
     again = film.walk(walker.worlds, walker.act, 3)  # the controller is started anew
-    assert np.array_equal(again.episode.chain, theirs.episode.chain)
+    assert np.array_equal(again.episode.actions, theirs.episode.actions)
 
 
 def test_a_command_is_rounded_towards_where_the_joint_was():
@@ -248,9 +248,9 @@ def test_a_panel_for_each_joint_left_above_right():
 
 def test_the_figure_shows_increments_over_limits():
     limits = RateLimits(delta=[0.1, 0.2], low=-1.0, high=1.0, names=["left_knee", "right_knee"], units="rad")
-    chain = np.zeros((61, 2))
-    chain[:, 0] = 0.05 * (np.arange(61) % 2)  # half of the limit, up and down
-    walk = film.Walk(np.zeros((60, 9)), Episode(0.0, chain), limits, 0.02)
+    actions = np.zeros((61, 2))
+    actions[:, 0] = 0.05 * (np.arange(61) % 2)  # half of the limit, up and down
+    walk = film.Walk(np.zeros((60, 9)), Episode(0.0, actions), limits, 0.02)
     figure = film.draw(walk, [0, 10], np.zeros((56, 160, 3), np.uint8))
     _, left, right = figure.axes
     assert [axis.get_title() for axis in (left, right)] == ["left knee  0.1 rad", "right knee  0.2 rad"]

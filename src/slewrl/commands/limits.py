@@ -89,13 +89,15 @@ class Limits:
 
     def load(self) -> "tuple[RateLimits, dict[str, str] | None, tuple[str, ...]]":
         """The limits this command is about, the unit of each joint if it is known, and what else to tell."""
+        from slewrl.io.files import is_yaml
         from slewrl.limits import RateLimits, files
         from slewrl.limits.datasheets import holds_our_limits
+        from slewrl.limits.resolve import resolve_limits
 
         path = Path(self.source)
         if not path.is_file() and ":" not in self.source:
             raise FileNotFoundError(f"no file {self.source!r} (and no TASK:PRESET of that name, e.g. H1:paper)")
-        if path.is_file() and not (path.suffix.lower() in (".yaml", ".yml") and holds_our_limits(path)):
+        if path.is_file() and not (is_yaml(path) and holds_our_limits(path)):
             if self.dt is None:
                 raise ValueError("--dt is missing: the control period in seconds, e.g. --dt 0.02 for 50 Hz")
             read = files.from_sheet(
@@ -113,7 +115,7 @@ class Limits:
         if given := [f"--{field.name}" for field in fields(self) if self._is_given(field.name)]:
             verb = "is" if len(given) == 1 else "are"
             raise ValueError(f"{' and '.join(given)} {verb} for a datasheet; {self.source} has its limits")
-        limits = RateLimits.from_yaml(path) if path.is_file() else RateLimits.preset(*self.source.split(":", 1))
+        limits = resolve_limits(self.source)
         return limits.select(self._wanted(limits)), None, ()
 
     def _is_given(self, name: str) -> bool:

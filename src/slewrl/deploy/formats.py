@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
 from slewrl.deploy import Format, bundle
 from slewrl.deploy.c_export import limiter_header, policy_header
 from slewrl.errors import UserFacingError
+from slewrl.io.files import is_yaml
+from slewrl.limits.resolve import resolve_limits
 
 if TYPE_CHECKING:
     import torch
@@ -74,7 +76,7 @@ def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", **said
 
 
 def _is_limits(source: Path) -> bool:
-    return source.is_file() and source.suffix in (".yaml", ".yml")
+    return source.is_file() and is_yaml(source)
 
 
 @contextmanager
@@ -102,9 +104,7 @@ def _c(source: Path, out: Path, said: Said, prefix: str) -> str:
         made = _made(source, said)
         out.write_text(policy_header(made, prefix=prefix), encoding="utf-8")
         return f"C99, {_about(made)}"
-    from slewrl.limits import RateLimits
-
-    limits = RateLimits.from_yaml(source)
+    limits = resolve_limits(source)
     out.write_text(limiter_header(limits, prefix=prefix, title=f"A rate limiter from {source.name}"), encoding="utf-8")
     return f"C99, a rate limiter for {limits.dim} joints"
 

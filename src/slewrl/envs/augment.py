@@ -10,17 +10,18 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from slewrl.envs.checked import returned
+from slewrl.envs.history import ActionHistory
 from slewrl.envs.reset import Given, ResetAction, Unsaid, without_ours
 from slewrl.envs.state import CopiedEpisode
 from slewrl.limits import RateLimits
-from slewrl.metrics import RateUse, rate_use
+from slewrl.metrics import RateUse
 
 PREVIOUS = "previous_action"
 """Where the previous action is in a Dict observation."""
 
 
 class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """Appends the previous executed action to the observation and keeps the chain of actions for the audit.
+    """Appends the previous executed action to the observation and keeps the history of actions for the audit.
 
     The last d entries of the observation are the very array last handed to ``env.step`` (after a reset: the reset
     action), unnormalised. The wrapper never changes an action: it is there to be judged. When an episode ends,
@@ -49,35 +50,42 @@ class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordCo
         self.dtype: Any = env.action_space.dtype
         dtype = np.float32 if self.narrow else self.dtype
         self.first = ResetAction(self.name, limits, reset_action, dtype, unsaid, means_zero(env))
-        self.chain: list[NDArray[Any]] = []
-        """The reset action and what was executed since; empty before the first reset."""
+        self.history = ActionHistory(limits, self.first.usual[None].astype(self.dtype))
+        """Of one environment."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode with its reset action as the previous one; ``options["reset_action"]`` says another."""
         observation, info = returned(self.env, self.name, "reset", seed=seed, options=without_ours(options))
-        self.chain = [_own(self.first.find(self.env, options, info), self.dtype)]
+        self.history.restart(self.first.find(self.env, options, info))
         return self._augmented(observation), info
 
     @property
     def reset_action(self) -> NDArray[Any]:
         """What counts as executed before the first step of the episode under way, (d,)."""
-        return self.chain[0] if self.chain else _own(self.first.usual, self.dtype)
+        found: NDArray[Any] = self.history.first[0]
+        return found
 
     @property
     def previous(self) -> NDArray[Any]:
         """What was executed last, (d,)."""
-        if not self.chain:
+        if not self.history.begun:
             raise reset_needed(self.name)
-        return self.chain[-1]
+        found: NDArray[Any] = self.history.previous[0]
+        return found
+
+    @property
+    def actions(self) -> NDArray[Any]:
+        """(T + 1, d): the reset action, and what was executed since."""
+        return self.history.actions()
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Hand the action on unchanged, and remember it."""
         return self._execute(np.array(action, dtype=self.dtype))  # a copy: the caller may reuse its buffer
 
     def _execute(self, executed: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        if not self.chain:
+        if not self.history.begun:
             raise reset_needed(self.name)
-        self.chain.append(_own(executed, self.dtype))  # an environment may scale what it is handed in place
+        self.history.append(executed[None])  # before the step: an environment may scale what it is handed in place
         parts = returned(self.env, self.name, "step", executed)
         observation, reward, terminated, truncated, info = parts
         if terminated or truncated:
@@ -86,7 +94,7 @@ class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordCo
 
     def rate_use(self) -> RateUse:
         """Utilisation and violations of the episode so far."""
-        return rate_use(np.stack(self.chain), self.limits)
+        return self.history.rate_use()
 
     def _augmented(self, observation: Any) -> Any:
         return augmented(observation, self.previous)
@@ -129,17 +137,19 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
         parts = getattr(env.unwrapped, "envs", ())
         zero = means_zero(env) or (len(parts) > 0 and all(map(means_zero, parts)))
         self.first = ResetAction(self.name, limits, reset_action, dtype, unsaid, zero)
-        self.reset_actions = np.tile(self.first.usual, (env.num_envs, 1)).astype(self.dtype)
-        """(N, d): what counts as executed before the first step of each episode under way."""
+        self.history = ActionHistory(limits, np.tile(self.first.usual, (env.num_envs, 1)).astype(self.dtype))
         self.mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
-        self.previous = self.reset_actions.copy()
-        """(N, d): what each environment executed last."""
-        self._taken: list[NDArray[Any]] = []
-        """(N, d) of each step since the oldest episode under way began."""
-        self._since = np.zeros(env.num_envs, dtype=np.int64)
-        """Where in ``_taken`` each environment's episode begins."""
         self._over = np.zeros(env.num_envs, dtype=bool)
-        self._begun = False
+
+    @property
+    def reset_actions(self) -> NDArray[Any]:
+        """(N, d): what counts as executed before the first step of each episode under way."""
+        return self.history.first
+
+    @property
+    def previous(self) -> NDArray[Any]:
+        """(N, d): what each environment executed last."""
+        return self.history.previous
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -151,20 +161,18 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool))  # the environment takes it out
         observations, info = returned(self.env, self.name, "reset", seed=seed, options=without_ours(options))
         self._restart(mask, info, options)
-        self._begun = True
         self._over[mask] = False
         return self._augmented(observations), info
 
     def step(self, actions: NDArray[Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Hand the actions on unchanged, and remember those that were executed."""
-        if not self._begun:
+        if not self.history.begun:
             raise reset_needed(self.name)
-        executed = _own(actions, self.dtype)
+        executed = np.array(actions, dtype=self.dtype)
         parts = returned(self.env, self.name, "step", executed.copy())
         observations, rewards, terminated, truncated, info = parts
         ended = terminated | truncated
-        self._taken.append(executed)
-        self.previous = executed
+        self.history.append(executed)
         if self.mode == AutoresetMode.NEXT_STEP:
             self._restart(self._over, info)  # what their episodes ended in is over; this step was their reset
             self._over = ended.copy()
@@ -174,15 +182,11 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
             self._restart(ended, info)
         return self._augmented(observations), rewards, terminated, truncated, info
 
-    def chain(self, k: Any) -> NDArray[Any]:
-        """(T + 1, d): the reset action and what environment k executed since."""
-        return np.stack([self.reset_actions[k], *(actions[k] for actions in self._taken[self._since[k] :])])
-
     def _ended(self, ended: NDArray[np.bool_], info: dict[str, Any]) -> dict[str, Any]:
         """Entries of info for the environments whose episode ended, in Gymnasium's layout: an array and its mask."""
         uses, finals = (np.full(self.num_envs, None, dtype=object) for _ in range(2))
-        for k in np.flatnonzero(ended):
-            uses[k] = rate_use(self.chain(k), self.limits)
+        for k in np.flatnonzero(ended).tolist():
+            uses[k] = self.history.rate_use(k)
             if "final_obs" in info:
                 finals[k] = augmented(info["final_obs"][k], self.previous[k])
         extra = {"rate_use": uses, "_rate_use": ended}
@@ -194,22 +198,10 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
         starts = self.reset_actions.copy()
         for k, start in self.first.find_each(self.env, mask, options, info):
             starts[k] = start
-        self.reset_actions = _own(starts, self.dtype)
-        self.previous = _own(np.where(mask[:, None], starts, self.previous), self.dtype)
-        self._since[mask] = len(self._taken)
-        if past := int(self._since.min()):  # nobody's any more
-            del self._taken[:past]
-            self._since -= past
+        self.history.restart(starts, mask)
 
     def _augmented(self, observations: Any) -> Any:
         return augmented(observations, self.previous)
-
-
-def _own(action: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """A copy that nobody else writes to."""
-    made = np.array(action, dtype=dtype)
-    made.setflags(write=False)
-    return made
 
 
 def means_zero(env: Any) -> bool:

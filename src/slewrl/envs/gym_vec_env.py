@@ -58,7 +58,7 @@ class GymVecEnv(Copied):
         if ended.any():
             self.observations = following.copy()
             for k in np.flatnonzero(ended).tolist():
-                self.episodes.append(Episode(self.totals[k], np.stack(self.envs[k].chain)))
+                self.episodes.append(Episode(self.totals[k], self.envs[k].actions))
                 self.observations[k] = self._begin(k)
         return StepResult(following, rewards, terminated, ended)
 
@@ -73,9 +73,9 @@ class GymVecEnv(Copied):
         """See ``VecEnv``."""
         return sum(env.rate_use().violations for env in self.envs)
 
-    def chains(self) -> list[NDArray[Any]]:
+    def episode_actions(self) -> list[NDArray[Any]]:
         """See ``VecEnv``."""
-        return [np.stack(env.chain) for env in self.envs]
+        return [env.actions for env in self.envs]
 
     def get_state(self) -> dict[str, Any] | None:
         """See ``VecEnv``."""
@@ -83,12 +83,12 @@ class GymVecEnv(Copied):
         if None in states:
             return None
         now = {"observations": self.observations.copy(), "totals": list(self.totals), "steps": self.steps}
-        return {"states": states, "chains": self.chains(), **now}
+        return {"states": states, "chains": self.episode_actions(), **now}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See ``VecEnv``."""
-        for env, saved, chain in zip(self.envs, state["states"], state["chains"], strict=True):
+        for env, saved, actions in zip(self.envs, state["states"], state["chains"], strict=True):
             set_state(env, saved)
-            env.chain = list(chain)
+            env.history.load([actions])
         self.observations = np.array(state["observations"])
         self.totals, self.steps = list(state["totals"]), state["steps"]

@@ -56,7 +56,7 @@ class Episode:
 
     total: float
     """Sum of its rewards."""
-    chain: NDArray[Any]
+    actions: NDArray[Any]
     """(T + 1, d): the reset action, then what the actuators were given at each of T steps."""
     measures: dict[str, float] = field(default_factory=dict)
     """What else the task measures, each a mean over the steps or a 0/1 (docs/metrics.md)."""
@@ -97,7 +97,7 @@ class VecEnv(Protocol):
     def violations(self) -> int:
         """Joint steps outside F_t, counted exactly, in the episodes under way."""
 
-    def chains(self) -> list[NDArray[Any]]:
+    def episode_actions(self) -> list[NDArray[Any]]:
         """The actions executed in each episode under way, (T + 1, d), the one before the first step included."""
 
     def get_state(self) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from slewrl.layers import hard_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
 from slewrl.limits.parse import Values
+from slewrl.limits.resolve import resolve_limits
 
 PREVIOUS = "previous_action"
 """The group of observations that holds the previous action, and nothing else."""
@@ -26,7 +27,7 @@ Given = RateLimits | str | Path | Values
 """Limits as a user may write them: see ``Guard``."""
 
 
-class CommandChain(Copied):
+class LimitedCommands(Copied):
     """The last commands of N robots, each within F_t of the one before.
 
     Args:
@@ -89,7 +90,7 @@ class Guard(Uncopied):
             )
         self.robot = robot
         self.ids, self.held = (self._where(names) for names in (self.joints, others))
-        self.commands = CommandChain(self.limits, self.start(), self.layer)
+        self.commands = LimitedCommands(self.limits, self.start(), self.layer)
 
     @property
     def patterns(self) -> list[str]:
@@ -159,20 +160,15 @@ def _layer(cfg: Any, limits: RateLimits) -> ActionLayer | None:
 
 
 def _read(given: Given, robot: Any, driven: Sequence[str], period: float) -> RateLimits:
-    if isinstance(given, RateLimits):
-        return given
-    if isinstance(given, str | Path):
-        if str(given).endswith((".yaml", ".yml")):
-            return RateLimits.from_yaml(given)
-        task, colon, name = str(given).partition(":")
-        if not colon:
-            raise ValueError(f"limits are {given!r}, expected TASK:PRESET such as 'G1:paper', or a limits.yaml")
-        return RateLimits.preset(task, name)
     if given is None:
         raise ValueError("limits are missing: a limits.yaml, TASK:PRESET such as 'G1:paper', RateLimits, or a number")
-    ids = [robot.joint_names.index(name) for name in driven]
-    low, high = as_tensor(robot.data.joint_pos_limits)[0, ids].cpu().double().numpy().T
-    return RateLimits(given, low, high, names=[joint_name(name) for name in driven], dt=period, units="rad")
+
+    def in_joint_ranges(rates: Values) -> RateLimits:
+        ids = [robot.joint_names.index(name) for name in driven]
+        low, high = as_tensor(robot.data.joint_pos_limits)[0, ids].cpu().double().numpy().T
+        return RateLimits(rates, low, high, names=[joint_name(name) for name in driven], dt=period, units="rad")
+
+    return resolve_limits(given, numbers=in_joint_ranges)
 
 
 def _of_joints(limits: RateLimits, robot: Sequence[str], driven: Sequence[str]) -> tuple[RateLimits, list[str]]:

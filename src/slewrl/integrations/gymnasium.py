@@ -10,6 +10,7 @@ was not executed (``info["applied_action"]`` has the one that was).
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -26,6 +27,7 @@ from slewrl.layers.arrays import ArrayLayer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
 from slewrl.limits.parse import Values
+from slewrl.limits.resolve import resolve_limits
 
 Mode = Literal["latent", "absolute"]
 UNSAID: dict[str, Unsaid] = {"latent": "warn", "absolute": "refuse"}
@@ -85,7 +87,7 @@ class RateLimit(Augment):
         """Apply what the layer makes of the action."""
         applied = self.map(action, self.previous)
         observation, reward, terminated, truncated, info = self._execute(applied)
-        return observation, reward, terminated, truncated, {**info, "applied_action": self.chain[-1].copy()}
+        return observation, reward, terminated, truncated, {**info, "applied_action": self.previous.copy()}
 
 
 class RateLimitVector(AugmentVector):
@@ -145,12 +147,11 @@ class ActionMap:
 
 def limits_of(task: str, given: RateLimits | str | Path | Values, space: Any) -> RateLimits:
     """Limits as a user may write them; see ``RateLimit``."""
-    if isinstance(given, RateLimits):
-        return given
-    if isinstance(given, str | Path):
-        if str(given).endswith((".yaml", ".yml")):
-            return RateLimits.from_yaml(given)
-        return RateLimits.preset(task, str(given))
+    return resolve_limits(given, partial(RateLimits.preset, task), partial(_in_space, task, space))
+
+
+def _in_space(task: str, space: Any, given: Values) -> RateLimits:
+    """Largest changes per step, with the range of the action space."""
     check_action_space(task or "the environment", space)
     count = len(given) if isinstance(given, Mapping) else np.asarray(given, object).size
     if count not in (1, space.shape[0]) or (isinstance(given, Mapping) and count != space.shape[0]):

@@ -75,7 +75,7 @@ class IsaacWorlds(SimulatedWorlds):
 
     def _try_targets(self) -> None:
         """Refuse a task that changes targets on their way, before anything is simulated."""
-        targets = self.targets(self.ledger.last)
+        targets = self.targets(self.history.previous)
         self.env.action_manager.process_action(targets)
         self._check_applied(self.term.processed_actions, targets)
 

@@ -61,7 +61,7 @@ class MjlabWorlds(SimulatedWorlds):
 
     def _try_targets(self) -> None:
         """Refuse a task that changes targets on their way, before anything is simulated."""
-        targets = self.targets(self.ledger.last)
+        targets = self.targets(self.history.previous)
         self.env.action_manager.process_action(targets)
         self.env.action_manager.apply_action()
         self._check_applied(self._applied(), targets)

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slewrl.envs.history import ActionHistory
 from slewrl.errors import UserFacingError
-from slewrl.integrations.action_term import PREVIOUS, CommandChain, Given, Guard, previous_action
+from slewrl.integrations.action_term import PREVIOUS, Given, Guard, LimitedCommands, previous_action
 from slewrl.integrations.simulator import joint_columns
 from slewrl.limits import RateLimits
 
@@ -35,7 +36,7 @@ __all__ = [
 class RateLimitedJointPositionAction(JointPositionAction):  # type: ignore[misc]
     """Joint position targets that change by at most delta rad per control step and stay in range, exactly.
 
-    mjlab subtracts an encoder bias from commands. A difference of floats is rounded, so there are two chains: the
+    mjlab subtracts an encoder bias from commands. A difference of floats is rounded, so two things are limited: the
     commands, which the policy sees and a robot would send, and the actuators' targets.
     """
 
@@ -46,7 +47,7 @@ class RateLimitedJointPositionAction(JointPositionAction):  # type: ignore[misc]
         _, driven = robot.find_joints_by_actuator_names(cfg.actuator_names)
         self.guard = Guard(cfg, robot, driven, env.step_dt)
         super().__init__(replace(cfg, actuator_names=self.guard.patterns), env)
-        self.targets = CommandChain(self.guard.limits, self.guard.start(self._bias()))
+        self.targets = LimitedCommands(self.guard.limits, self.guard.start(self._bias()))
 
     def process_actions(self, actions: Tensor) -> None:
         """Limit what the actions ask for; once per control step."""
@@ -138,7 +139,9 @@ class ActuatorAudit:
         """The largest excess over a rate limit, rad."""
         self.joints = joint_columns(entity, self.robot.joint_names, limits.names)
         self.columns = _control_columns(env.sim.mj_model, entity, [self.robot.joint_names[i] for i in self.joints])
-        self.before = self.now = self._start()
+        self.now = self._start()
+        self.history = ActionHistory(limits, self.now, whole=False)
+        """The controls at the end of each control step."""
         self.broken = np.zeros(self.now.shape, bool)
         self._process, self._step = env.action_manager.process_action, env.sim.step
         env.action_manager.process_action, env.sim.step = self._note_action, self._note_controls
@@ -155,18 +158,18 @@ class ActuatorAudit:
 
     def _note_action(self, action: Tensor) -> None:
         begun = self.env.episode_length_buf.cpu().numpy() == 0
-        begun = begun | (self.steps == 0)
-        self.before = np.where(begun[:, None], self._start(), self.now)
+        self.history.append(self.now)
+        self.history.restart(self._start(), begun | (self.steps == 0))
         self.broken[:] = False
         self.steps += len(begun)
         self._process(action)
 
     def _note_controls(self) -> None:
         self.now = self.env.sim.data.ctrl[:, self.columns].cpu().numpy().copy()
-        broken = self.limits.outside(self.now, self.before)
+        broken = self.history.outside(self.now)
         self.violations += int((broken & ~self.broken).sum())
         self.broken |= broken
-        moved = self.now.astype(np.float64) - self.before
+        moved = self.now.astype(np.float64) - self.history.previous
         self.worst = max(self.worst, float((moved - self.limits.up).max()), float((-moved - self.limits.down).max()))
         self._step()
 

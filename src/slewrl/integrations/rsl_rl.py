@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from slewrl.copying import Copied
 from slewrl.errors import UserFacingError
-from slewrl.integrations.action_term import PREVIOUS, CommandChain, find_guard
+from slewrl.integrations.action_term import PREVIOUS, LimitedCommands, find_guard
 from slewrl.integrations.fixed_start import fixed_start
 from slewrl.layers import hard_layer
 from slewrl.layers.base import ActionLayer
@@ -146,7 +146,7 @@ class RateLimitedPPO(PPO):  # type: ignore[misc]
         made.unchecked = commands
         return made
 
-    unchecked: CommandChain | None = None
+    unchecked: LimitedCommands | None = None
     """The environment's, until the first step has shown that observations are about it."""
 
     def process_env_step(self, obs: Any, *args: Any, **kwargs: Any) -> None:
@@ -183,7 +183,7 @@ class RateLimitedVecEnv(Copied, VecEnv):  # type: ignore[misc]
         self.env, self.limits = env, limits
         start = fixed_start(type(env).__name__, limits, reset_action, "warn")
         self.start = torch.tensor(start).to(env.device).repeat(env.num_envs, 1)
-        self.commands = CommandChain(limits, self.start, self.layer)
+        self.commands = LimitedCommands(limits, self.start, self.layer)
 
     def __getattr__(self, name: str) -> Any:
         """The environment's own, such as ``num_envs`` and ``cfg``."""
@@ -262,14 +262,14 @@ def _check_prev(prev: Tensor, limits: RateLimits) -> None:
         ) from error
 
 
-def _commands_of(env: Any) -> CommandChain:
+def _commands_of(env: Any) -> LimitedCommands:
     """Of an environment that ``limits_of`` takes."""
     if isinstance(env, RateLimitedVecEnv):
         return env.commands
     return find_guard(getattr(env, "unwrapped", env)).commands
 
 
-def _check_seen(prev: Tensor, commands: CommandChain) -> None:
+def _check_seen(prev: Tensor, commands: LimitedCommands) -> None:
     """Refuse observations of the previous action (N, d) that are not, to the bit, what was commanded."""
     wrong = (prev.to(commands.last.device) != commands.last).nonzero()
     if len(wrong):

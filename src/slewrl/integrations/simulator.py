@@ -1,7 +1,7 @@
-"""What adapters of batched simulators share: joints found by name, and the books of N worlds.
+"""What adapters of batched simulators share: joints found by name, and what N worlds' episodes come to.
 
 A simulator's worlds live in tensors on one device. Here actions go in and observations come out as float32 arrays; the
-previous action, the chains of actions and their exact audit are kept on this side, where no simulator rounds them.
+history of actions and its exact audit are kept on this side, where no simulator rounds them.
 """
 
 import math
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.copying import Copied, Uncopied
+from slewrl.envs.history import CountedHistory
 from slewrl.envs.vec_env import Episode, Floats, Layout, StepResult, check_period
 from slewrl.limits import RateLimits
 
@@ -25,8 +26,6 @@ ALIASES = {"waist_yaw": "torso"}
 """Joints that an older model of a robot names otherwise: G1's waist, in IsaacLab's."""
 CRITICS = "critic"
 """The group of observations that both simulators keep for critics."""
-FIRST_ROOM = 64
-"""Steps of an episode there is room for at first; doubles when it is used up."""
 
 
 class Rig(NamedTuple):
@@ -106,57 +105,35 @@ class Stream(Uncopied):
             generator.set_state(state)
 
 
-class Ledger(Copied):
-    """The chains, sums and exact violations of the episodes under way.
+class EpisodeSums(Copied):
+    """The rewards and measures of the episodes under way in N worlds.
 
     Args:
-        limits: of d joints.
-        start: the reset action, (d,).
         count: N.
     """
 
-    def __init__(self, limits: RateLimits, start: Floats, count: int) -> None:
-        self.limits, self.worlds = limits, np.arange(count)
-        self.chain = np.tile(start, (FIRST_ROOM, count, 1))
-        """(room, N, d): row 0 is the reset action, row t what the actuators got at step t of a world's episode."""
-        self.clock = np.zeros(count, np.int64)
-        """(N,): steps of the episode under way."""
+    def __init__(self, count: int) -> None:
         self.total = np.zeros(count)
-        self.broken = np.zeros(count, np.int64)
-        """(N,): joint steps outside F_t."""
+        """(N,): sum of rewards."""
         self.sums: dict[str, NDArray[np.float64]] = {}
         """By measure (2, N): sum of what was finite, and how many those were."""
 
-    @property
-    def last(self) -> Floats:
-        """The previous actions, (N, d)."""
-        previous: Floats = self.chain[self.clock, self.worlds]
-        return previous
-
-    def begin(self, ids: NDArray[np.int64]) -> None:
-        """Forget the episodes of some worlds."""
-        for array in (self.clock, self.total, self.broken):
-            array[ids] = 0
+    def restart(self, which: NDArray[np.bool_]) -> None:
+        """Begin again at 0 in some worlds, (N,)."""
+        self.total[which] = 0
         for sums in self.sums.values():
-            sums[:, ids] = 0
+            sums[:, which] = 0
 
-    def note(self, executed: Floats, reward: Floats, measures: Mapping[str, Floats]) -> None:
-        """A step of every world."""
-        self.broken += self.limits.outside(executed, self.last).sum(1)
-        self.clock += 1
-        if self.clock.max() == len(self.chain):
-            self.chain = np.concatenate([self.chain, np.empty_like(self.chain)])
-        self.chain[self.clock, self.worlds] = executed
+    def add(self, reward: Floats, measures: Mapping[str, Floats]) -> None:
+        """Count one step of every world."""
         self.total += reward
         for name, values in measures.items():
             known = np.isfinite(values)
-            self.sums.setdefault(name, np.zeros((2, len(self.worlds))))[:] += np.where(known, values, 0), known
+            self.sums.setdefault(name, np.zeros((2, len(self.total))))[:] += np.where(known, values, 0), known
 
-    def episode(self, k: int, flags: Mapping[str, bool]) -> Episode:
-        """World k's, which is over; ``flags`` are measures it has or has not."""
-        means = {name: float(sums[0, k] / max(sums[1, k], 1)) for name, sums in self.sums.items()}
-        measures = means | {name: float(flag) for name, flag in flags.items()}
-        return Episode(float(self.total[k]), self.chain[: self.clock[k] + 1, k].copy(), measures)
+    def means(self, k: int) -> dict[str, float]:
+        """World k's measures, each a mean over the steps at which it was known."""
+        return {name: float(sums[0, k] / max(sums[1, k], 1)) for name, sums in self.sums.items()}
 
 
 class SimulatedWorlds(Uncopied, ABC):
@@ -185,7 +162,8 @@ class SimulatedWorlds(Uncopied, ABC):
         self.reset_action: Floats = self.limits.clamp(pose).numpy()
         seen = rig.privileged + sum(width for _, width in rig.parts)
         self.layout = Layout(seen + self.limits.dim, rig.privileged, parts=rig.parts)
-        self.ledger = Ledger(self.limits, self.reset_action, count)
+        self.history = CountedHistory(self.limits, np.tile(self.reset_action, (count, 1)))
+        self.sums = EpisodeSums(count)
         self.observations = np.zeros((count, self.layout.size), np.float32)
         self.episodes: list[Episode] = []
 
@@ -206,7 +184,7 @@ class SimulatedWorlds(Uncopied, ABC):
         """See ``VecEnv``."""
         with self.stream.own():
             seen = self._restart(seed)
-        self.ledger.begin(self.ledger.worlds)
+        self._begin(np.ones(self.count, bool))
         self.episodes = []
         self.observations = self._augmented(seen)
 
@@ -219,16 +197,26 @@ class SimulatedWorlds(Uncopied, ABC):
         kept = (stepped.reward, stepped.terminated, stepped.ended, stepped.exploded)
         reward, terminated, ended, exploded = (_array(x) for x in kept)
         reward = np.where(exploded, np.float32(0), reward)
-        self.ledger.note(executed, reward, {name: _array(x) for name, x in stepped.measures.items()})
+        self.history.append(executed)
+        self.sums.add(reward, {name: _array(x) for name, x in stepped.measures.items()})
         following = self._augmented(stepped.last)
         # A state that is no number is worth nothing, and must not reach a replay: what was seen before it stands in.
         following[exploded, : -self.limits.dim] = self.observations[exploded, : -self.limits.dim]
-        over = np.flatnonzero(ended)
-        flags = [{"fell": terminated[k] and not exploded[k], "exploded": exploded[k]} for k in over]
-        self.episodes = [self.ledger.episode(int(k), flag) for k, flag in zip(over, flags, strict=True)]
-        self.ledger.begin(over)
-        self.observations = self._augmented(stepped.fresh) if len(over) else following
+        fell = terminated & ~exploded
+        self.episodes = [self._episode(int(k), fell=fell[k], exploded=exploded[k]) for k in np.flatnonzero(ended)]
+        self._begin(ended)
+        self.observations = self._augmented(stepped.fresh) if ended.any() else following
         return StepResult(following, reward, terminated, ended)
+
+    def _begin(self, which: NDArray[np.bool_]) -> None:
+        """Forget the episodes of some worlds, (N,), which have begun another."""
+        self.history.restart(self.reset_action, which)
+        self.sums.restart(which)
+
+    def _episode(self, k: int, **flags: bool) -> Episode:
+        """World k's, which is over; ``flags`` are measures it has or has not."""
+        measures = self.sums.means(k) | {name: float(flag) for name, flag in flags.items()}
+        return Episode(float(self.sums.total[k]), self.history.actions(k), measures)
 
     def targets(self, executed: Floats) -> Tensor:
         """The task's own actions (N, J) on the simulator's device: ``executed``, and the default pose elsewhere."""
@@ -238,16 +226,16 @@ class SimulatedWorlds(Uncopied, ABC):
                 f"{(self.count, self.limits.dim)}"
             )
         targets = self.rig.default.repeat(self.count, 1)
-        targets[:, self.columns] = torch.from_numpy(executed).to(targets.device)
+        targets[:, self.columns] = torch.tensor(executed, device=targets.device)
         return targets
 
     def violations(self) -> int:
         """See ``VecEnv``."""
-        return int(self.ledger.broken.sum())
+        return int(self.history.violations.sum())
 
-    def chains(self) -> list[NDArray[Any]]:
+    def episode_actions(self) -> list[NDArray[Any]]:
         """See ``VecEnv``."""
-        return [self.ledger.chain[: self.ledger.clock[k] + 1, k] for k in range(self.count)]
+        return [self.history.actions(k) for k in range(self.count)]
 
     def get_state(self) -> dict[str, Any] | None:
         """None: the simulator cannot save all of its state, so that a run resumes on fresh episodes."""
@@ -269,7 +257,7 @@ class SimulatedWorlds(Uncopied, ABC):
 
     def _augmented(self, seen: Tensor) -> Floats:
         """(N, n) of what the simulator shows, (N, m)."""
-        return np.concatenate([_array(seen), self.ledger.last], axis=1)
+        return np.concatenate([_array(seen), self.history.previous], axis=1)
 
 
 def joint_name(name: str) -> str:

@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from slewrl.envs.augment import PREVIOUS, check_range
+from slewrl.envs.history import ActionHistory
 from slewrl.errors import UserFacingError
 from slewrl.integrations.fixed_start import fixed_start
 from slewrl.layers import ActionLayer, make_layer
@@ -195,11 +196,13 @@ class GuardCounts(NamedTuple):
 
 
 @dataclass
-class _Ledger:
+class _Handed:
     """What one base environment was handed last, and the counts. In numpy: torch's calls cost more than this does."""
 
-    prev: NDArray[np.float32] | None = None
-    """(*batch, d)"""
+    history: ActionHistory | None = None
+    """Of the environments of the batch, one after the other; None before the first reset."""
+    batch: tuple[int, ...] = ()
+    """Their shape."""
     sent: NDArray[np.float32] | None = None
     """What the guard let through and no step has been made with yet; (*batch, d)."""
     moved: NDArray[np.bool_] | None = None
@@ -210,12 +213,17 @@ class _Ledger:
     """What the policy took for ``prev`` when it last acted; (*batch, d)."""
     counts: GuardCounts = GuardCounts(0, 0, 0)
 
-    def restart(self, start: NDArray[np.float32], rows: NDArray[np.bool_] | None) -> None:
+    @property
+    def prev(self) -> NDArray[np.float32] | None:
+        """What was handed last, (*batch, d)."""
+        return None if self.history is None else self.history.previous.reshape(*self.batch, self.history.limits.dim)
+
+    def restart(self, start: NDArray[np.float32], rows: NDArray[np.bool_] | None, limits: RateLimits) -> None:
         """Begin episodes in ``rows`` (*batch, 1), or in all, with the actions ``start`` (*batch, d)."""
-        if rows is None or self.prev is None or self.prev.shape != start.shape:
-            self.prev = start
-        else:
-            self.prev = np.where(rows, start, self.prev)
+        first = start.reshape(-1, limits.dim)
+        if self.history is None or self.batch != start.shape[:-1]:
+            self.history, self.batch, rows = ActionHistory(limits, first, whole=False), start.shape[:-1], None
+        self.history.restart(first, None if rows is None else rows.reshape(-1))
         self.sent = self.seen = None
 
     def check_seen(self, seen: NDArray[Any], limits: RateLimits, rows: NDArray[np.bool_] | None) -> None:
@@ -223,44 +231,48 @@ class _Ledger:
 
         FrameSkipTransform repeats an action under the observation it was chosen by, so that one may come again.
         """
-        if self.prev is None or seen.shape != self.prev.shape:
+        prev = self.prev
+        if prev is None or seen.shape != prev.shape:
             return
-        wrong = (seen != self.prev) & ~np.isnan(seen) & (True if rows is None else rows)
+        wrong = (seen != prev) & ~np.isnan(seen) & (True if rows is None else rows)
         if wrong.any() and not (self.seen is not None and np.array_equal(seen, self.seen, equal_nan=True)):
             where = tuple(np.argwhere(wrong)[0])
             raise RuntimeError(
                 f"the policy sees {seen[where]} as the previous action of {limits.names[where[-1]]!r}, but "
-                f"{self.prev[where]} was applied: something around RateLimitTransform changes it, such as a transform "
+                f"{prev[where]} was applied: something around RateLimitTransform changes it, such as a transform "
                 "that does not name it among its out_keys, or one of an environment around this one; give it a copy"
             )
         self.seen = seen.copy()
 
     def guard(self, wanted: NDArray[Any], limits: LimitArrays, rows: NDArray[np.bool_] | None) -> NDArray[np.float32]:
         """``wanted`` (*batch, d) moved into F_t; a float32 that lies in it passes bit for bit, NaN holds."""
-        if self.prev is None or wanted.shape != self.prev.shape:
-            known = "none" if self.prev is None else f"{self.prev.shape}"
+        prev = self.prev
+        if prev is None or wanted.shape != prev.shape:
+            known = "none" if prev is None else f"{prev.shape}"
             raise ValueError(
                 f"actions of shape {wanted.shape} after previous actions of shape {known}: call env.reset() first, "
                 "with the same batch"
             )
-        low, high = boxmath.tight_edges(self.prev, *limits)
-        held = np.where(wanted == wanted, wanted, self.prev)
+        low, high = boxmath.tight_edges(prev, *limits)
+        held = np.where(wanted == wanted, wanted, prev)
         self.sent = np.clip(held, low, high).astype(np.float32)  # float32 edges: rounding stays within them
         self.moved, self.rows = self.sent != wanted, rows
         return self.sent
 
     def record(self, applied: NDArray[Any], limits: RateLimits) -> None:
-        """Book what the base environment was handed, (*batch, d), and refuse a change behind the guard."""
-        if self.prev is None or self.sent is None or self.moved is None:
+        """Note what the base environment was handed, (*batch, d), and refuse a change behind the guard."""
+        prev = self.prev
+        if self.history is None or prev is None or self.sent is None or self.moved is None:
             raise RuntimeError("a step without an action passing RateLimitTransform")
-        broken, changed = limits.outside(applied, self.prev), applied != self.sent
+        broken, changed = limits.outside(applied, prev), applied != self.sent
         steps, moved, latest = broken.size // broken.shape[-1], self.moved, applied
         if self.rows is not None:
-            steps, latest = np.count_nonzero(self.rows), np.where(self.rows, applied, self.prev)
+            steps, latest = np.count_nonzero(self.rows), np.where(self.rows, applied, prev)
             broken, changed, moved = (x & self.rows for x in (broken, changed, moved))
         new = (int(steps), int(moved.sum()), int(broken.sum()))
         self.counts = GuardCounts(*(a + b for a, b in zip(self.counts, new, strict=True)))
-        self.prev, self.sent = latest.astype(np.float32), None
+        self.history.append(latest.reshape(-1, limits.dim))
+        self.sent = None
         if changed.any():
             raise RuntimeError(
                 "something changed the action between RateLimitTransform and the base environment, for example noise "
@@ -313,23 +325,23 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
         self.limits, self.action_key, self.previous_key = limits, action_key, previous_key
         self.start: NDArray[np.float32] = fixed_start("RateLimitTransform", limits, reset_action, "refuse")
         self._rounded: LimitArrays = tuple(_array(x) for x in limits.rounded(DTYPE, edges="tight").working)
-        self._ledger = _Ledger()
+        self._handed = _Handed()
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))
-        twin.__dict__.update(vars(self), _ledger=copy.deepcopy(self._ledger))
+        twin.__dict__.update(vars(self), _handed=copy.deepcopy(self._handed))
         return twin
 
     def clone(self) -> Self:
-        """One like it for another environment, whose chain of actions it will follow."""
+        """One like it for another environment, whose history of actions it will keep."""
         twin: Self = super().clone()
-        twin._ledger = _Ledger()
+        twin._handed = _Handed()
         return twin
 
     @property
     def counts(self) -> GuardCounts:
         """Steps, moved commands and exact violations of the base environment so far."""
-        return self._ledger.counts
+        return self._handed.counts
 
     def set_container(self, container: Any) -> None:
         """Join an environment or a list of transforms; refuses actions that cannot be limited."""
@@ -338,8 +350,8 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
         if env is not None:
             _check_actions(env.base_env, self.action_key, self.limits)
             # The base environment's, not the transform's: FrameSkipTransform and others step a rebuilt copy of the
-            # transforms that stand before them, on the same base environment, and its actions are of the same chain.
-            self._ledger = vars(env.base_env).setdefault("_rate_limit_ledger", _Ledger())
+            # transforms that stand before them, on the same base environment, and its actions are of the same history.
+            self._handed = vars(env.base_env).setdefault("_rate_limit_history", _Handed())
 
     def transform_input_spec(self, input_spec: Any) -> Any:
         """The specs of actions and states as they are, once it is clear that no other transform interferes."""
@@ -358,7 +370,7 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
         _check_others(self)
         batch = tensordict_reset.batch_size
         start = np.tile(self.start, (*batch, 1))
-        self._ledger.restart(start, _rows(tensordict.get("_reset", None), batch))
+        self._handed.restart(start, _rows(tensordict.get("_reset", None), batch), self.limits)
         return self._with_previous(tensordict_reset)
 
     # An environment that resets itself inside its step says so here.
@@ -368,30 +380,30 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
         wanted = tensordict.get(self.action_key)
         rows = _rows(tensordict.get("_step", None), tensordict.batch_size)
         if (seen := tensordict.get(self.previous_key, None)) is not None:
-            self._ledger.check_seen(_array(seen), self.limits, rows)
-        sent = self._ledger.guard(_array(wanted), self._rounded, rows)
+            self._handed.check_seen(_array(seen), self.limits, rows)
+        sent = self._handed.guard(_array(wanted), self._rounded, rows)
         return tensordict.set(self.action_key, _like(sent.copy(), wanted))
 
     def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
-        self._ledger.record(_array(tensordict.get(self.action_key)), self.limits)
+        self._handed.record(_array(tensordict.get(self.action_key)), self.limits)
         return self._with_previous(next_tensordict)
 
     def _post_step_mdp_hooks(self, tensordict: Any, tensordict_: Any) -> tuple[Any, Any]:
         """What collectors and rollouts store as the action is what was executed."""
-        asked, prev = tensordict.get(self.action_key), self._ledger.prev
+        asked, prev = tensordict.get(self.action_key), self._handed.prev
         if prev is not None and not np.array_equal(_array(asked), prev):
             tensordict.set(self.action_key, _like(prev.copy(), asked))
         return tensordict, tensordict_
 
     def _with_previous(self, tensordict: Any) -> Any:
-        prev = torch.from_numpy(np.array(self._ledger.prev))  # a copy: nobody else's to change
+        prev = torch.from_numpy(np.array(self._handed.prev))  # a copy: nobody else's to change
         return tensordict.set(self.previous_key, prev if tensordict.device is None else prev.to(tensordict.device))
 
     def _call(self, next_tensordict: Any) -> Any:
         return next_tensordict
 
     def forward(self, tensordict: Any) -> Any:
-        """Refused: a replay buffer has no chain of actions."""
+        """Refused: a replay buffer has no history of actions."""
         raise RuntimeError(
             "RateLimitTransform belongs to an environment; a replay buffer may have append_transform(executed)"
         )

@@ -73,6 +73,11 @@ def refuse_linked_folders(run: Path) -> None:
             )
 
 
+def is_yaml(name: str | Path) -> bool:
+    """Whether a name is that of a YAML file, there or not."""
+    return Path(name).suffix.lower() in (".yaml", ".yml")
+
+
 def read_text(path: Path) -> str:
     """What a text file says; one that holds something else is a ValueError that names it."""
     try:

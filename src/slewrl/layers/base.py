@@ -201,7 +201,7 @@ class ActionLayer(ABC):
         """Refuse limits that the layer's options do not fit, before anything runs. Here: none."""
 
     def breaches(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
-        """Steps of a chain of executed actions (T + 1, d) that broke what the layer promises beyond F_t; exact."""
+        """Steps of an episode's executed actions (T + 1, d) that broke what the layer promises beyond F_t; exact."""
         return 0
 
     def counts(self) -> dict[str, int]:

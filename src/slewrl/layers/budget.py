@@ -111,7 +111,7 @@ class Budget(ActionLayer):
         self.allowance(limits.dim)
 
     def breaches(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
-        """Steps of a chain (T + 1, d) that spent more than the budget, decided in rational numbers."""
+        """Steps of an episode's actions (T + 1, d) that spent more than the budget, decided in rational numbers."""
         allowance = self.allowance(limits.dim)
         return int(boxmath.over_budget(actions[1:], actions[:-1], limits.down, limits.up, allowance).sum())
 

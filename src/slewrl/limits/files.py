@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 import yaml
 
 from slewrl.errors import shortened
+from slewrl.io.files import is_yaml
 from slewrl.io.plain_yaml import load_yaml
 from slewrl.limits import boxmath
 from slewrl.limits.boxmath import Number
@@ -39,7 +40,7 @@ class Read(NamedTuple):
 
 def read_sheet(path: str | Path, urdf: str | Path | None = None) -> Sheet:
     """What a datasheet says, of whichever kind it is."""
-    if Path(path).suffix.lower() in (".yaml", ".yml"):
+    if is_yaml(path):
         return read_joint_limits(path, urdf)
     if urdf is not None:
         raise ValueError(f"--urdf is for a joint_limits.yaml, and {path} is none")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.copying import Uncopied
+from slewrl.envs.history import CountedHistory
 from slewrl.envs.reset import start_action
 from slewrl.envs.vec_env import Episode, StepResult, check_period
 from slewrl.limits import RateLimits
@@ -95,8 +96,8 @@ class Locomotion(Uncopied):
         self.rng = np.random.default_rng()
         self.clock = np.zeros(n, np.int64)
         """Control steps since the world's episode began."""
-        self.chain = np.tile(self.reset_action, (n, self.length + 1, 1))
-        """(N, T + 1, d): what the actuators were given."""
+        self.history = CountedHistory(self.limits, np.tile(self.reset_action, (n, 1)))
+        """What the actuators were given."""
         self.given = np.tile(self.reset_action, (n, self.options.delay + 1, 1))
         """(N, delay + 1, d): the last actions, newest first."""
         self.delay = np.zeros(n, np.int64)
@@ -106,8 +107,8 @@ class Locomotion(Uncopied):
         self.level, self.column = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.start = np.zeros((n, 2))
         """Where the episode began, m."""
-        self.total, self.broken = np.zeros(n), np.zeros(n, np.int64)
-        """Of the episode: return, and joint steps outside F_t."""
+        self.total = np.zeros(n)
+        """Return of the episode."""
         self.sums = np.zeros((n, len(self.task.terms) + 3))
         """Over the episode: each reward term, velocity error, speed along the command, commanded speed."""
         self.mean_length = 0.0
@@ -131,9 +132,8 @@ class Locomotion(Uncopied):
         """See ``VecEnv``; an action is the joints' targets in radians."""
         control = self._delayed(executed)
         exploded = self.physics.step(control)
-        self.broken += self.limits.outside(control, self.chain[self.everyone, self.clock]).sum(1)
+        self.history.append(control)
         self.clock += 1
-        self.chain[self.everyone, self.clock] = control
         base = frames.base(self.physics.qpos, self.physics.qvel)
         if self.options.heading:
             self._steer(base, self.everyone)
@@ -295,9 +295,10 @@ class Locomotion(Uncopied):
         physics.qpos[ids, 7:] = np.clip(pose, self.limits.low, self.limits.high)
         physics.qvel[ids, 6:] = rng.uniform(-SPEED_SPREAD, SPEED_SPREAD, (k, d))
         self.start[ids] = origin[:, :2]
-        for sums in (self.clock, self.total, self.broken, self.sums):
+        for sums in (self.clock, self.total, self.sums):
             sums[ids] = 0
-        self.given[ids], self.chain[ids, 0] = self.reset_action, self.reset_action
+        self.given[ids] = self.reset_action
+        self.history.restart(self.reset_action, np.isin(self.everyone, ids))
         self.delay[ids] = rng.integers(0, self.options.delay + 1, k)
         self.frequency[ids] = rng.uniform(*GAIT, k)
         self.first_phase[ids] = np.where(rng.random(k) < 0.5, np.pi / 2, -np.pi / 2)  # a foot begins its swing
@@ -341,9 +342,10 @@ class Locomotion(Uncopied):
         share = min(len(ids) / (4 * self.count), 1.0)  # a moving average over some four episodes of each world
         self.mean_length += share * (float(lengths.mean()) - self.mean_length)
         for k in ids:
-            chain = self.chain[k, : self.clock[k] + 1].copy()
             measures = self._measures(k) | {"fell": float(fell[k]), "exploded": float(exploded[k])}
-            self.episodes.append(Episode(float(self.total[k]) / self.task.return_unit, chain, measures))
+            self.episodes.append(
+                Episode(float(self.total[k]) / self.task.return_unit, self.history.actions(k), measures)
+            )
         if self.terrain is not None:
             self._relocate(ids[~exploded[ids]])  # MuJoCo has put those back to where the world begins
         self._begin(ids)
@@ -372,32 +374,36 @@ class Locomotion(Uncopied):
 
     def violations(self) -> int:
         """See ``VecEnv``."""
-        return int(self.broken.sum())
+        return int(self.history.violations.sum())
 
-    def chains(self) -> list[NDArray[Any]]:
+    def episode_actions(self) -> list[NDArray[Any]]:
         """See ``VecEnv``."""
-        return [self.chain[k, : self.clock[k] + 1] for k in range(self.count)]
+        return [self.history.actions(k) for k in range(self.count)]
 
     # ------------------------------------------------------------------ saving
 
     def get_state(self) -> dict[str, Any]:
         """See ``VecEnv``."""
         state: dict[str, Any] = {name: array.copy() for name, array in self._arrays()}
-        state["chain"] = self.chain[:, : self.clock.max() + 1].copy()
+        chain = np.zeros((self.count, self.clock.max() + 1, self.limits.dim), np.float32)
+        for row, actions in zip(chain, self.episode_actions(), strict=True):
+            row[: len(actions)] = actions
+        state |= {"chain": chain, "broken": self.history.violations.copy()}
         return state | {"mean_length": self.mean_length, "random": self.rng.bit_generator.state}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See ``VecEnv``."""
         for name, array in self._arrays():
             array[:] = state[name]
-        self.chain[:, : state["chain"].shape[1]] = state["chain"]
+        self.history.load([row[: steps + 1] for row, steps in zip(state["chain"], self.clock, strict=True)])
+        self.history.violations[:] = state["broken"]
         self.mean_length = state["mean_length"]
         self.rng.bit_generator.state = state["random"]
 
     def _arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Everything the next step depends on, but the chain."""
+        """Everything the next step depends on, but the history."""
         yield "physics", self.physics.state
         yield "variant", self.physics.variant
         names = "clock given delay command target_heading turns frequency first_phase push_at level column start"
-        for name in (*names.split(), "total", "broken", "sums", "observations"):
+        for name in (*names.split(), "total", "sums", "observations"):
             yield name, getattr(self, name)

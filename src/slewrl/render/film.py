@@ -62,7 +62,7 @@ class Walk:
     @property
     def violations(self) -> int:
         """Joint steps outside F_t, counted exactly."""
-        return rate_use(self.episode.chain, self.limits).violations
+        return rate_use(self.episode.actions, self.limits).violations
 
 
 def walk(worlds: "Locomotion", act: Act, seed: int) -> Walk:
@@ -316,11 +316,11 @@ def draw(walk: Walk, shown: Sequence[int], seen: Pixels | None) -> "Figure":
     """The figure: ``seen``, and below it a panel per joint from the start to some time after the last moment."""
     from matplotlib.figure import Figure
 
-    length = len(walk.episode.chain) - 1
+    length = len(walk.episode.actions) - 1
     steps = max(min(shown[-1] + MARGIN, length), min(2 * MARGIN, length)) if shown else length
-    chain, dt = walk.episode.chain[: steps + 1], walk.dt or 1.0
-    increments, allowed = increments_and_limits(chain, walk.limits)
-    beyond = rate_use(chain, walk.limits).violations
+    actions, dt = walk.episode.actions[: steps + 1], walk.dt or 1.0
+    increments, allowed = increments_and_limits(actions, walk.limits)
+    beyond = rate_use(actions, walk.limits).violations
     share, time = np.abs(increments) / allowed, dt * np.arange(1, steps + 1)
     rows = panels(walk.limits.names)
     width, above = 11.0, 0.0 if seen is None else 11.0 * seen.shape[0] / seen.shape[1]

@@ -153,7 +153,7 @@ class Walker(NamedTuple):
 
 def _seen(walks: list[film.Walk]) -> Seen:
     returns = [walk.episode.total for walk in walks]
-    return Seen(sum(len(walk.episode.chain) - 1 for walk in walks), returns, sum(walk.violations for walk in walks))
+    return Seen(sum(len(walk.episode.actions) - 1 for walk in walks), returns, sum(walk.violations for walk in walks))
 
 
 def walks(source: str, bundle: Path | None = None) -> bool:

@@ -18,7 +18,7 @@ from slewrl.metrics import RateUse, increment_density, increments_and_limits, ra
 Act = Callable[[torch.Tensor], Decision]
 """Augmented observations (N, n) to an action for each."""
 Breaches = Callable[[NDArray[np.float32], RateLimits], int]
-"""A chain of executed actions (T + 1, d) to how many steps broke what a layer promises beyond F_t."""
+"""Executed actions (T + 1, d) to how many steps broke what a layer promises beyond F_t."""
 ONCE = ("fell", "exploded")
 """Measures that an episode either has or not."""
 AT_ONCE = 256
@@ -96,7 +96,7 @@ class Evaluation:
         return [{name: float(f"{x:.5g}") for name, x in zip(names, self.increments[t], strict=True)} for t in steps]
 
 
-def nothing_more(chain: NDArray[np.float32], limits: RateLimits) -> int:
+def nothing_more(actions: NDArray[np.float32], limits: RateLimits) -> int:
     """Of a layer that promises F_t and no more."""
     return 0
 
@@ -110,16 +110,16 @@ def evaluate(act: Act, env: Augment, episodes: int, seed: int, breaches: Breache
         total, steps, done = 0.0, 0, False
         while not done:
             action = act(torch.from_numpy(observation[None]))
-            judged, prev = action.judged.numpy(), env.chain[-1][None]
+            judged, prev = action.judged.numpy(), env.previous[None]
             raw += int(env.limits.outside(judged, prev).sum())
             step = checked_step(env, action.executed[0].numpy(), f"{where}, step {steps + 1}")
             observation, reward, terminated, truncated, info = step
             total, steps, done = total + reward, steps + 1, terminated or truncated
         returns.append(total)
         lengths.append(steps)
-        chain, use = np.stack(env.chain), info["rate_use"]
-        uses.append(replace(use, violations=use.violations + breaches(chain, env.limits)))
-        moved, allowed = increments_and_limits(chain, env.limits)
+        actions, use = env.actions, info["rate_use"]
+        uses.append(replace(use, violations=use.violations + breaches(actions, env.limits)))
+        moved, allowed = increments_and_limits(actions, env.limits)
         increments.append(moved / allowed)
     return Evaluation(np.array(returns), np.array(lengths), tuple(uses), raw, np.concatenate(increments))
 
@@ -145,9 +145,9 @@ def evaluate_vec_env(
         over += some
         raw += outside
     limits = worlds.limits
-    found = [(rate_use(episode.chain, limits), breaches(episode.chain, limits)) for episode in over]
+    found = [(rate_use(episode.actions, limits), breaches(episode.actions, limits)) for episode in over]
     uses = tuple(replace(use, violations=use.violations + more) for use, more in found)
-    moves = [increments_and_limits(episode.chain, limits) for episode in over]
+    moves = [increments_and_limits(episode.actions, limits) for episode in over]
     return Evaluation(
         np.array([episode.total for episode in over]),
         np.array([use.steps for use in uses]),

@@ -26,7 +26,7 @@ from tyro.conf import Fixed, Suppress
 
 from slewrl.agents import recipes
 from slewrl.errors import shortened
-from slewrl.io.files import copy_own, open_own, read_json, write_atomically
+from slewrl.io.files import copy_own, is_yaml, open_own, read_json, write_atomically
 
 VERSION, BEFORE_RECIPES = 3, 2
 """Of run.json: what is written, and what is read as well."""
@@ -188,7 +188,7 @@ class RunFolder:
         if (self.path / "DONE").exists() or any((self.path / name).exists() for name in LOGS):
             raise FileExistsError(f"{self.path} holds logs of another run: choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
-        if Path(spec.limits).suffix in (".yaml", ".yml"):
+        if is_yaml(spec.limits):
             copy_own(spec.limits, self.limits)  # what the file says later is no part of this run
         if spec.task.startswith("robot:"):
             source = Path(spec.task.removeprefix("robot:"))

@@ -5,7 +5,6 @@ import signal
 import threading
 from collections.abc import Callable
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -35,6 +34,7 @@ from slewrl.layers import layer_class, make_layer
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
 from slewrl.limits.augmented import previous_action
+from slewrl.limits.resolve import resolve_limits
 from slewrl.metrics import rate_use
 from slewrl.registry import did_you_mean, option_names
 from slewrl.training import checkpoint
@@ -144,8 +144,8 @@ class Trainer:
 
     def _note(self, episodes: list[Episode]) -> None:
         for episode in episodes:
-            use = rate_use(episode.chain, self.limits)
-            self.violations += use.violations + self.agent.layer.breaches(episode.chain, self.limits)
+            use = rate_use(episode.actions, self.limits)
+            self.violations += use.violations + self.agent.layer.breaches(episode.actions, self.limits)
             self.episodes += 1
             self.last_return, self.last_utilisation = episode.total, use.utilisation
             for name, value in {"count": 1.0, "length": float(use.steps), **episode.measures}.items():
@@ -153,7 +153,7 @@ class Trainer:
 
     def _under_way(self) -> int:
         """Violations in episodes that have not ended."""
-        broken = sum(self.agent.layer.breaches(chain, self.limits) for chain in self.worlds.chains())
+        broken = sum(self.agent.layer.breaches(actions, self.limits) for actions in self.worlds.episode_actions())
         return self.worlds.violations() + broken
 
     # ------------------------------------------------------------------ logging
@@ -481,16 +481,7 @@ def check_options(owner: str, kind: Any, options: dict[str, Any]) -> None:
 
 def load_limits(task: str, limits: str) -> RateLimits:
     """Limits by preset name or from a limits.yaml."""
-    if Path(limits).suffix in (".yaml", ".yml"):
-        if not Path(limits).exists():
-            raise FileNotFoundError(f"--limits: there is no file {limits!r} (slewrl limits writes one)")
-        try:
-            return RateLimits.from_yaml(limits)
-        except RecursionError:
-            raise ValueError(f"{limits} is not readable as YAML: it is nested too deeply") from None
-    if Path(limits).is_file():
-        raise ValueError(f"--limits is the file {limits!r}, expected a name that ends in .yaml, or a preset")
-    return task_preset(task, limits)
+    return resolve_limits(limits, partial(task_preset, task), said="--limits")
 
 
 def run_limits(spec: RunSpec, folder: RunFolder) -> RateLimits:
