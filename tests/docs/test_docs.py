@@ -12,14 +12,37 @@ import torch
 from deployed import bundled
 from leg_robot import slewrl, working_in
 
-from slewrl import LAYERS, RateLimits
+from slewrl import LAYERS, RateLimit, RateLimits
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+def readme_code():
+    """The Python of the README: the layer, the wrapper, the loop on a robot."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def test_the_readme_is_short():
+    prose = re.sub(r"^```.*?^```$", "", (ROOT / "README.md").read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert len(prose.split()) <= 700
+    assert len(re.findall(r"!\[", prose)) == 1
+
+
+def test_the_readmes_wrappers_limit():
+    _, code, _ = readme_code()
+    for line in [line for line in code.splitlines() if line.startswith("env = ")]:
+        scope: dict = {}
+        exec(f"import gymnasium as gym\nimport slewrl\n{line}", scope)
+        env = scope["env"]
+        before = env.reset(seed=0)[0][-6:]
+        after = env.step(np.full(6, np.inf, np.float32))[0][-6:]
+        assert isinstance(env, RateLimit) and (after > before).all()
+        assert not env.limits.outside(after, before).any()
+
+
 def test_the_readme_example_prints_what_it_says():
-    code, _ = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    code, _, _ = readme_code()
     scope: dict = {}
     for line in code.splitlines():
         exec(line.split("#")[0], scope)
@@ -34,7 +57,7 @@ def test_the_readmes_loop_runs_a_robot(tmp_path, monkeypatch):
     pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
     bundled(tmp_path)
     monkeypatch.chdir(tmp_path)
-    _, code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    _, _, code = readme_code()
     sent: list = []
 
     def send(command):

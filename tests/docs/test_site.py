@@ -120,7 +120,7 @@ def test_numbers_by_hand(tmp_path, monkeypatch):
 
 
 def test_the_quick_start_runs():
-    layer, wrapper = re.findall(r"```python\n(.*?)```", (DOCS / "index.md").read_text(encoding="utf-8"), re.DOTALL)
+    wrapper, layer = re.findall(r"```python\n(.*?)```", (DOCS / "index.md").read_text(encoding="utf-8"), re.DOTALL)
     scope: dict = {}
     exec(layer, scope)
     said = re.search(r"action.executed  # tensor\((.*?)\)", layer)

@@ -1,4 +1,4 @@
-"""The one place that knows where the previous action sits in an augmented observation: its last d entries."""
+"""The layout of augmented observations: the previous action is in the last d entries."""
 
 from typing import TypeVar
 
@@ -6,6 +6,6 @@ Array = TypeVar("Array")
 
 
 def previous_action(observation: Array, joints: int) -> Array:
-    """a_prev (..., d) of an augmented observation (..., n), numpy or torch."""
+    """Return the previous action (..., d) of an augmented observation (..., n), numpy or torch."""
     previous: Array = observation[..., -joints:]  # type: ignore[index]
     return previous

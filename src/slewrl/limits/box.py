@@ -1,4 +1,4 @@
-"""The feasible box F_t as tensors: what every action layer maps into."""
+"""The feasible box F_t as tensors: the set that every action layer maps into."""
 
 import functools
 import sys
@@ -40,11 +40,11 @@ class FeasibleBox:
     working: LimitTensors
     """The limits in prev's dtype, rounded inward; rates guarded unless ``tight``."""
     exact: LimitTensors
-    """The limits as the user wrote them, in float64: what ``contains`` judges by."""
+    """The limits as the user wrote them, in float64; ``contains`` decides by them."""
     tight: bool = False
-    """Whether the edges are the outermost feasible floats (else they are guarded, and cheaper)."""
+    """Whether the edges are the outermost feasible floats; otherwise they are guarded, which is cheaper."""
 
-    # Filled on first use: DD-SRad's hot path never asks for the edges. (functools.cached_property takes a lock,
+    # Filled on first use, since DD-SRad's hot path never needs the edges. (functools.cached_property takes a lock,
     # which torch.compile cannot trace.)
     _edges: list[Tensor] = field(default_factory=list, init=False, repr=False)
 
@@ -66,7 +66,7 @@ class FeasibleBox:
         else:
             edges: Any = boxmath.tight_edges if self.tight else boxmath.guard_edges
             made = list(edges(self.prev, *self.working, xp=torch))
-        if not self.prev.requires_grad:  # else a first look under no_grad would cut prev's gradient for good
+        if not self.prev.requires_grad:  # otherwise edges cached under no_grad would have no gradient to prev later
             self._edges.extend(made)
         return made
 
@@ -95,21 +95,21 @@ class FeasibleBox:
         return torch.clamp(bound - self.prev, -self.working.down, self.working.up).abs()
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """An action uniform in F_t, shape (..., d): what warm-up draws."""
+        """Draw an action uniformly from F_t, shape (..., d); warm-up uses this."""
         uniform = torch.rand(self.low.shape, generator=generator, dtype=self.low.dtype, device=self.low.device)
         return torch.clamp(torch.lerp(self.low, self.high, uniform), self.low, self.high)
 
     def volume(self) -> Tensor:
-        """Lebesgue measure of F_t, in the product of the joints' units, shape (...)."""
+        """The volume of F_t, in the product of the joints' units, shape (...)."""
         return (self.high - self.low).prod(-1)
 
 
 def eager(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, never compiled: torch.compiler.disable, which would load the compiler, seconds of every process."""
+    """Exclude ``function`` from compilation, as torch.compiler.disable does, but without importing the compiler."""
 
     @functools.wraps(function)
     def called(*args: Any) -> Any:
-        if "torch._dynamo" not in sys.modules:  # nothing was ever compiled
+        if "torch._dynamo" not in sys.modules:  # the compiler is not in use
             return function(*args)
         return torch.compiler.disable(function)(*args)  # type: ignore[no-untyped-call]
 
@@ -118,24 +118,24 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @eager
 def _eager_tight_edges(prev: Tensor, limits: LimitTensors) -> tuple[Tensor, Tensor]:
-    """For 16 bits: a compiler that keeps them in float32 between operations would see errors of the wrong size."""
+    """Tight edges in 16 bits, never compiled: a compiler that keeps values in float32 gets rounding errors wrong."""
     edges: tuple[Tensor, Tensor] = boxmath.tight_edges(prev, *limits, xp=torch)
     return edges
 
 
 class Rounded(NamedTuple):
-    """One set of limits made ready for a dtype."""
+    """Limits rounded for one dtype."""
 
     working: LimitTensors
-    """Rounded inward; rates guarded unless the edges are to be tight."""
+    """The limits rounded inward; rates are guarded unless the edges are tight."""
     exact: LimitTensors
-    """As written, in float64."""
+    """The limits as written, in float64."""
     half_gap: Tensor
-    """What the guard takes off a rate, in float64, shape (d,); 0 for tight edges."""
+    """The amount the guard subtracts from a rate, in float64, shape (d,); 0 for tight edges."""
 
 
 def round_limits(exact: LimitTensors, dtype: torch.dtype, tight: bool) -> Rounded:
-    """float64 limits made ready for ``dtype``."""
+    """Round float64 limits inward to ``dtype``."""
     low, high = -_cast_down(-exact.low, dtype), _cast_down(exact.high, dtype)
     down, up = (_cast_down(rate, dtype) for rate in (exact.down, exact.up))
     if tight:
@@ -145,7 +145,7 @@ def round_limits(exact: LimitTensors, dtype: torch.dtype, tight: bool) -> Rounde
 
 
 def tighten(limits: Rounded, delta: Tensor, tight: bool) -> Rounded:
-    """The limits with rates of at most ``delta`` (..., d); NaN or negative rates become 0. No host synchronisation."""
+    """Lower the rates to at most ``delta`` (..., d), without host synchronisation. NaN and negative rates become 0."""
     wide = delta.double().nan_to_num(nan=0.0).clamp_min(0.0)
     exact = limits.exact._replace(down=torch.minimum(wide, limits.exact.down), up=torch.minimum(wide, limits.exact.up))
     dtype = limits.working.low.dtype
@@ -153,9 +153,9 @@ def tighten(limits: Rounded, delta: Tensor, tight: bool) -> Rounded:
         cast = _eager_cast_down if dtype in HALF_TYPES else _cast_down
         down, up = (cast(rate, dtype) for rate in (exact.down, exact.up))
     else:
-        # Four roundings' worth below delta - half_gap, and the smallest float, which is what rounding is off by near
-        # the subnormals: so the cast may round either way. nextafter would not do, since a compiler that keeps 16-bit
-        # values in float32 steps by the wrong ulp.
+        # Four rounding errors below delta - half_gap, and the smallest float, which bounds the error near the
+        # subnormals, so the cast may round either way. nextafter would not do: a compiler that keeps 16-bit values
+        # in float32 steps by the wrong ulp.
         info = torch.finfo(dtype)
         shrink, smallest = 1 - 4 * info.eps, info.tiny * info.eps
         shrunk = ((rate - limits.half_gap) * shrink - smallest for rate in (exact.down, exact.up))

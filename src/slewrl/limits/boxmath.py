@@ -2,19 +2,19 @@
 
     F_t = [prev - down, prev + up] intersected with [low, high]            (per joint)
 
-In exact arithmetic that line is all there is. In floats ``prev + up`` rounds, half the time outward, and a
+In exact arithmetic this line is enough. In floats ``prev + up`` rounds, half of the time outward, and a
 "hard" limit is broken by an ulp. The functions here decide and construct membership exactly:
 
-* ``round_down`` / ``round_up`` turn what the user wrote into floats *inside* it;
-* ``guard`` shrinks a limit by half an ulp of the range, so that the two-line box above is sound as it stands;
-* ``guard_edges`` / ``tight_edges`` give the box's float edges;
-* ``outside`` decides, with no rounding error at all, whether an executed action left the set;
-* ``over_budget`` decides likewise whether a step of all joints together spent more than they share.
+* ``round_down`` / ``round_up`` convert the user's numbers to floats that are never wider;
+* ``guard`` shrinks a limit by half an ulp of the range, so that the formula above is sound in floats;
+* ``guard_edges`` / ``tight_edges`` compute the box's float edges;
+* ``outside`` decides, without rounding error, whether an executed action left the set;
+* ``over_budget`` decides, likewise, whether a step of all joints exceeded their shared budget.
 
-Everything works on numpy arrays or torch tensors of one float dtype: pass the module as ``xp``. Actions, rates and
+Functions take numpy arrays or torch tensors of one float dtype; pass the module as ``xp``. Actions, rates and
 bounds are at most ``largest`` of that dtype in magnitude, so that no sum overflows. This file imports numpy only, so
 the controller on the robot can use it without torch.
-Proofs of the two theorems named below: docs/guarantee.md.
+The theorems named below are proved in docs/guarantee.md.
 """
 
 import math
@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# numpy arrays and torch tensors share the operators and the five functions used here; there is no common type.
+# numpy arrays and torch tensors share the operators and functions used here, but have no common type.
 Array = Any
 Number = int | float | str | Fraction
 LARGEST = 2.0**1021
-"""``largest`` of float64: the magnitude that actions, rates and bounds may have."""
+"""The largest magnitude of actions, rates and bounds in float64."""
 
 
 def largest(info: Any) -> float:
@@ -45,20 +45,20 @@ def largest(info: Any) -> float:
 
 
 def as_power(magnitude: float) -> str:
-    """``largest`` for messages: "2^13"."""
+    """Format a power of two for messages, e.g. "2^13"."""
     return f"2^{math.frexp(magnitude)[1] - 1}"
 
 
 DECIMAL = re.compile(r"(?=.{1,1700}$)[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
-"""A plain decimal number, long enough to write any float64 in full, no longer: 1e999999999 would fill the memory."""
+"""A plain decimal number, of bounded length (any float64 fits) and exponent, so that 1e999999999 is refused."""
 
 
 def exact(value: Number) -> Fraction:
-    """The rational number a user wrote: a decimal string as the decimal, a float as its very bits.
+    """The exact value of a user's number: a string is read as a decimal, a float as its binary value.
 
     Raises:
-        ValueError: the string is no plain decimal number (no 1/3, no 1_0), or beyond all floats; or a truth value.
-        OverflowError: an infinite float.
+        ValueError: the string is not a plain decimal number (1/3 and 1_0 are not), or the value is NaN or a boolean.
+        OverflowError: the value is an infinite float.
     """
     if isinstance(value, (str, Decimal)):
         text = str(value).strip()
@@ -83,22 +83,21 @@ def round_up(value: Number) -> float:
 
 
 def round_nearest(value: Number) -> float:
-    """The float64 nearest to ``value``: for what is no limit, such as a pose."""
+    """The float64 nearest to ``value``, for values that are not limits, such as a pose."""
     return float(exact(value))
 
 
 def cast_down(wide: Array, narrow: Array, xp: Any = np) -> Array:
     """Move ``narrow``, a cast of ``wide`` to fewer bits, to the largest value <= ``wide``.
 
-    The caller casts (numpy and torch spell it differently); the comparison happens in the wider dtype, so it
-    is exact.
+    The caller casts, since numpy and torch do so differently. The comparison is exact: it is made in the wider dtype.
     """
     below = xp.nextafter(narrow, xp.full_like(narrow, -np.inf))
     return xp.where(narrow > wide, below, narrow)
 
 
 def half_gap(low: Array, high: Array, xp: Any = np) -> Array:
-    """Half the gap between A = max(|low|, |high|) and the float below it: what a sum of magnitude <= A rounds by."""
+    """Half the gap between A = max(|low|, |high|) and the float below it: the rounding error of a sum <= A."""
     reach = xp.maximum(abs(low), abs(high))
     return 0.5 * (reach - xp.nextafter(reach, xp.zeros_like(reach)))
 
@@ -106,8 +105,8 @@ def half_gap(low: Array, high: Array, xp: Any = np) -> Array:
 def guard(delta: Array, low: Array, high: Array, xp: Any = np) -> Array:
     """The guarded limit: the largest rate for which ``prev +- guard`` stays within ``delta`` after rounding.
 
-    That is ``delta`` less the half gap, rounded down, and it makes ``guard_edges`` sound (Theorem 2). Not positive
-    when ``delta`` is too small to resolve in this dtype at this range.
+    That is ``delta`` minus the half gap, rounded down; it makes ``guard_edges`` sound (Theorem 2). The result is not
+    positive if ``delta`` is too small to resolve in this dtype over this range.
 
     Args:
         delta: rate limit per control step, > 0, shape (..., d).
@@ -122,8 +121,8 @@ def guard(delta: Array, low: Array, high: Array, xp: Any = np) -> Array:
 def guard_edges(prev: Array, down: Array, up: Array, low: Array, high: Array, xp: Any = np) -> tuple[Array, Array]:
     """Edges of F_t from *guarded* limits: sound, within two ulps of the range of the exact ones, and cheap.
 
-    A ``prev`` outside [low, high] gives the interval from ``prev`` inward, so the joint can only come back
-    (within the rate limit up to one ulp of ``prev``; ``tight_edges`` has no such slack). A rate of 0 holds.
+    A ``prev`` outside [low, high] gives the interval from ``prev`` inward, so the joint can only return (within the
+    rate limit up to one ulp of ``prev``; ``tight_edges`` has no such slack). A rate of 0 holds the joint.
     """
     top = xp.maximum(xp.minimum(prev + up, high), prev)
     bottom = xp.minimum(xp.maximum(prev - down, low), prev)
@@ -133,8 +132,8 @@ def guard_edges(prev: Array, down: Array, up: Array, low: Array, high: Array, xp
 def tight_edges(prev: Array, down: Array, up: Array, low: Array, high: Array, xp: Any = np) -> tuple[Array, Array]:
     """Edges of F_t from *unguarded* limits: the outermost feasible floats (Theorem 1).
 
-    The rounding error of each sum is recovered exactly (TwoSum, Knuth) and a sum that rounded outward steps
-    back one float. Beyond ``largest`` the sums could overflow, and the step back would be lost.
+    The rounding error of each sum is recovered exactly (TwoSum, Knuth), and a sum that was rounded outward is moved
+    back by one float. Magnitudes must not exceed ``largest``, or the sums could overflow.
     """
     sum_up, error_up = two_sum(prev, up)
     sum_down, error_down = two_sum(prev, -down)
@@ -154,10 +153,9 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def outside(action: Array, prev: Array, down: Array, up: Array, low: Array, high: Array) -> Array:
-    """Exactly which joints left F_t: the sign of each constraint, decided without rounding error.
+    """Decide which joints left F_t, without rounding error; booleans of shape (..., d).
 
-    Pass everything in one dtype that holds the values losslessly (float64 for float32 data). NaN counts as
-    outside. Shape (..., d) of booleans.
+    Pass all arguments in one dtype that holds them losslessly (float64 for float32 data). NaN counts as outside.
     """
     step, error = two_sum(action, -prev)
     # `step` is a - prev rounded to nearest and `up` is a float, so rounding is monotone across `up`:
@@ -168,20 +166,20 @@ def outside(action: Array, prev: Array, down: Array, up: Array, low: Array, high
 
 
 def over_budget(action: Array, prev: Array, down: Array, up: Array, budget: Number) -> NDArray[np.bool_]:
-    """Exactly which steps spent more than ``budget``: sum_i |a_i - prev_i| / rate_i > budget, rate_i the way it moved.
+    """Decide exactly which steps exceeded ``budget``: sum_i |a_i - prev_i| / rate_i > budget.
 
-    Sums that floats decide beyond doubt are left at that; the others are done in rational numbers. NaN counts. A joint
-    that stayed spent nothing, whatever its rate.
+    rate_i is the limit in the direction of the move. Sums close to the budget are decided in rational arithmetic. NaN
+    counts as over. A joint that did not move uses none of the budget, whatever its rate.
 
     Args:
-        action: (..., d), float64 or exact in it.
-        prev: (..., d).
+        action: executed action (..., d), exactly representable in float64.
+        prev: previous action (..., d).
         down: largest fall per step as the user wrote it, (d,) or (..., d).
-        up: largest rise per step.
+        up: largest rise per step, likewise.
         budget: B, > 0.
 
     Returns:
-        Booleans (...).
+        Booleans of shape (...).
     """
     action, prev, down, up = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (action, prev, down, up)))
     limit = exact(budget)
@@ -189,7 +187,7 @@ def over_budget(action: Array, prev: Array, down: Array, up: Array, budget: Numb
         step = action - prev
         spent = np.where(step == 0, 0.0, np.abs(step) / np.where(step > 0, up, down)).sum(-1)
     over: NDArray[np.bool_] = np.array(~(spent <= float(limit)))
-    # The sum of d quotients is within d + 1 roundings of the truth; anything nearer to B is looked at again.
+    # The sum of d quotients has at most d + 1 rounding errors; sums nearer to B than that are computed exactly.
     doubtful = np.abs(spent - float(limit)) <= (action.shape[-1] + 8) * np.finfo(np.float64).eps * float(limit)
     for where in np.argwhere(doubtful).tolist():
         rows = ([Fraction(float(x)) for x in array[tuple(where)]] for array in (action, prev, down, up))

@@ -1,4 +1,4 @@
-"""What a robot's file says of its joints: URDF, MJCF, and the joint_limits.yaml of ros2_control and MoveIt."""
+"""Reads the joints of a robot description: URDF, MJCF, and the joint_limits.yaml of ros2_control and MoveIt."""
 
 import re
 from collections.abc import Iterator
@@ -15,19 +15,19 @@ from slewrl.limits.parse import UNSAID, check_name
 
 MOVABLE = ("revolute", "prismatic", "continuous")
 XACRO = re.compile(r"\{[^}]*xacro/?\}")
-"""How an element in xacro's namespace begins; it has had several addresses."""
+"""The start of an element in xacro's namespace, whose URI has changed over time."""
 YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 BEYOND = ("acceleration", "deceleration", "jerk")
-"""Limits that files have and we do not: a rate is all we limit."""
+"""Kinds of limits that files may state and RateLimits does not have."""
 PI = Fraction("3.14159265358979323846264338327950288419"), Fraction("3.14159265358979323846264338327950288420")
-"""Below and above."""
+"""A lower and an upper bound of pi."""
 
 
 class Joint(NamedTuple):
-    """What a file says of one joint; None where it says nothing.
+    """The limits of one joint as a file states them; None where it states nothing.
 
-    Text is as written, in the file's unit; a number that is not text is in rad or m for certain, but for the range of
-    an ``unsure`` joint.
+    Text is kept as written, in the file's unit. Other numbers are known to be in rad or m, except for the range of an
+    ``unsure`` joint.
     """
 
     velocity: Number | None
@@ -38,7 +38,7 @@ class Joint(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """The joints that move by themselves, and what a person should know was left out."""
+    """A datasheet: its independent joints, and notes on what was left out."""
 
     path: Path
     joints: dict[str, Joint]
@@ -47,13 +47,13 @@ class Sheet(NamedTuple):
 
 
 def radians(degrees: Number, up: bool) -> Fraction:
-    """Degrees in rad, by less than 1e-38 of it too large if ``up``, too small if not."""
+    """Convert degrees to rad, rounded up or down by a relative error below 1e-38."""
     angle = exact(degrees)
     return angle * PI[(angle > 0) == up] / 180
 
 
 def in_radians(joint: Joint) -> Joint:
-    """A joint whose file is in degrees, rounded inward; what is no number stays, to be refused by name."""
+    """Convert a joint from degrees to radians, rounded inward. Text that is not a number is kept, to be refused."""
 
     def turned(value: Number | None, up: bool = False) -> Number | None:
         try:
@@ -79,7 +79,7 @@ def xml_root(path: str | Path) -> ElementTree.Element:
 
 
 def read_urdf(path: str | Path) -> Sheet:
-    """The movable joints of a URDF that follow no other joint."""
+    """Read the movable joints of a URDF, without mimic joints."""
     root = xml_root(path)
     if root.tag != "robot":
         raise ValueError(f"{path}: root element is <{root.tag}>, expected <robot> (a URDF)")
@@ -103,7 +103,7 @@ def read_urdf(path: str | Path) -> Sheet:
 
 
 def _check_expanded(path: str | Path, root: ElementTree.Element) -> None:
-    """Refuse xacro: what its macros and conditions make of the joints is not in the file."""
+    """Refuse unexpanded xacro, whose joints depend on macros and conditions."""
     elements = (f"<{e.tag.partition('}')[2]}> of xacro" for e in root.iter() if XACRO.match(e.tag))
     inside = (value for joint in root.iter("joint") for e in joint.iter() for value in e.attrib.values())
     values = (shortened(value) for value in inside if "${" in value or "$(" in value)
@@ -117,7 +117,7 @@ def _urdf_joint(kind: str, limit: dict[str, str]) -> Joint:
 
 
 def read_mjcf(path: str | Path) -> Sheet:
-    """The hinges and slides of an MJCF that follow no other joint, as MuJoCo compiles it; no file has their speeds."""
+    """Read the independent hinge and slide joints of an MJCF, as MuJoCo compiles it. It has no speeds."""
     root = xml_root(path)
     if root.tag != "mujoco":
         raise ValueError(f"{path}: root element is <{root.tag}>, expected <mujoco> (an MJCF)")
@@ -164,7 +164,7 @@ class Tagged(NamedTuple):
     text: str
 
     def __repr__(self) -> str:
-        """As the file has it."""
+        """The number as the file has it, with its tag."""
         return f"{self.unit} {self.text}"
 
 
@@ -172,7 +172,7 @@ class _SheetLoader(TextLoader):
     tags = ("!degrees", "!radians")
 
     def compose_mapping_node(self, anchor: Any) -> Any:
-        """As PyYAML does it, with tags on numbers only."""
+        """Compose a mapping as PyYAML does, and refuse unit tags on anything but numbers."""
         node: Any = super().compose_mapping_node(anchor)
         for key, value in node.value:
             flag = isinstance(key.value, str) and key.value.startswith("has_")
@@ -191,7 +191,7 @@ for _tag in _SheetLoader.tags:
 
 
 def read_joint_limits(path: str | Path, urdf: str | Path | None = None) -> Sheet:
-    """The joints of a joint_limits.yaml; what it leaves out is read from ``urdf``."""
+    """Read the joints of a joint_limits.yaml; missing limits are taken from ``urdf``."""
     tables = list(_tables(load_yaml(path, _SheetLoader)))
     if len(tables) != 1:
         raise ValueError(f"{path}: {len(tables)} 'joint_limits' mappings found, expected one (ros2_control or MoveIt)")
@@ -210,13 +210,13 @@ def read_joint_limits(path: str | Path, urdf: str | Path | None = None) -> Sheet
 
 
 def holds_our_limits(path: str | Path) -> bool:
-    """Whether a YAML file is a limits.yaml of ours rather than a datasheet."""
+    """Whether a YAML file is a limits.yaml of slewrl rather than a joint_limits.yaml."""
     data = load_yaml(path, _SheetLoader)
     return isinstance(data, dict) and "joints" in data and not list(_tables(data))
 
 
 def _tables(node: Any) -> Iterator[dict[str, Any]]:
-    """Every ``joint_limits`` mapping, however deep (ROS nests it under node names and ros__parameters)."""
+    """Every ``joint_limits`` mapping at any depth (ROS nests them under node names and ros__parameters)."""
     if isinstance(node, dict):
         for key, value in node.items():
             if key == "joint_limits" and isinstance(value, dict) and value:
@@ -232,13 +232,13 @@ def _row_joint(row: dict[str, Any], known: Joint, where: str) -> Joint:
     )
     velocity = _value(_switched(row, "has_velocity_limits", "max_velocity", where), known.unit, where)
     if known.unit == UNSAID and any(isinstance(value, Fraction) for value in (velocity, low, high)):
-        known = known._replace(unit="rad")  # a tag says so
+        known = known._replace(unit="rad")  # the tag states it
     said = [known[i] if value is None else value for i, value in enumerate((velocity, low, high))]
     return known._replace(velocity=said[0], low=said[1], high=said[2])
 
 
 def _value(value: Any, unit: str, where: str, up: bool = False) -> Number | None:
-    """An entry as text, or in rad if the file states its unit; None where there is none."""
+    """An entry as text, or in rad if it has a unit tag; None if it is missing."""
     if not isinstance(value, Tagged):
         return None if value in (None, "") else str(value)
     if unit == "m":
@@ -250,7 +250,7 @@ def _value(value: Any, unit: str, where: str, up: bool = False) -> Number | None
 
 
 def _switched(row: dict[str, Any], flag: str, key: str, where: str) -> Any:
-    """A value, unless its has_..._limits flag switches it off; a flag that is on needs its value."""
+    """The value of ``key``, or None if its has_..._limits flag is off. A flag that is on requires the value."""
     switch = str(row.get(flag, "")).lower()
     if switch not in ("", *YES, *NO):
         raise ValueError(f"{where}: {flag} is {row[flag]!r}, expected true or false")

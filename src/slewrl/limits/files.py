@@ -1,6 +1,6 @@
-"""Limits from files and to files: URDF, MJCF, ros2_control / MoveIt joint_limits.yaml, and our own limits.yaml.
+"""Reads and writes limits: URDF, MJCF, the joint_limits.yaml of ros2_control and MoveIt, and slewrl's limits.yaml.
 
-What is read comes as the keyword arguments of ``RateLimits``, so that a robot can read its limits without torch.
+Readers return the keyword arguments of ``RateLimits``, so that a robot can read its limits without torch.
 """
 
 import math
@@ -31,7 +31,7 @@ Bounds = Mapping[str, tuple[Number, Number]]
 
 
 class Read(NamedTuple):
-    """Limits as the arguments of RateLimits, the unit of each joint, and what a person should know."""
+    """Limits read from a file: the arguments of RateLimits, the unit of each joint, and notes for the user."""
 
     arguments: Arguments
     units: dict[str, str]
@@ -39,7 +39,7 @@ class Read(NamedTuple):
 
 
 def read_sheet(path: str | Path, urdf: str | Path | None = None) -> Sheet:
-    """What a datasheet says, of whichever kind it is."""
+    """Read a datasheet; its kind is recognised from the file."""
     if is_yaml(path):
         return read_joint_limits(path, urdf)
     if urdf is not None:
@@ -55,7 +55,7 @@ def from_sheet(
     bounds: Bounds | None = None,
     **said: Unpack[Beside],
 ) -> Read:
-    """Limits from a datasheet and what the user says beside it; see ``RateLimits.from_urdf``."""
+    """Read limits from a datasheet, with the user's corrections; see ``RateLimits.from_urdf``."""
     found, endless = chosen(sheet, joints, bounds, said)
     made = arguments(found, dt, safety, str(sheet.path), endless, said.get("angles"), sheet.kind)
     kept: dict[float, list[str]] = {}
@@ -139,7 +139,7 @@ def to_joint_limits_yaml(limits: "RateLimits", path: str | Path) -> None:
 
 
 def _speed_within(delta: float, dt: float) -> float:
-    """The largest float v with v * dt <= delta, v and dt read as their bits or as the decimals they print as."""
+    """The largest float v with v * dt <= delta, whether v and dt mean their bits or the decimals they print as."""
     period = max(readings(dt))
     speed = boxmath.round_down(Fraction(delta) / period)
     while max(readings(speed)) * period > Fraction(delta):
@@ -191,7 +191,7 @@ def _one_per_joint(limits: "RateLimits") -> None:
 
 
 def _limits_row(row: Any, where: str) -> dict[str, Any]:
-    """One joint of a limits.yaml as up, down, low, high and group."""
+    """The entry of one joint in a limits.yaml as up, down, low, high, group and, if given, reset."""
     if not isinstance(row, dict):
         raise ValueError(f"{where} is {shortened(row)}, expected a mapping with {', '.join(ROW_KEYS)}")
     unknown = [key for key in row if key not in ROW_KEYS]

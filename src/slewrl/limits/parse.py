@@ -1,4 +1,4 @@
-"""From what a user writes to arrays: one float64 number per joint, rounded inward, or an error that names the joint."""
+"""Parses limits as users write them into float64 arrays, rounded inward, or raises an error that names the joint."""
 
 import math
 from collections import Counter
@@ -16,15 +16,15 @@ Values = Number | Sequence[Number] | NDArray[Any] | Mapping[str, Number] | Any
 """A number for every joint, one per joint, ``{joint: number}``, or a torch tensor."""
 
 MIXED = "m/rad"
+"""The units of limits with both prismatic and revolute joints."""
 UNSAID = "rad or m"
-"""Of a file that does not say which joints slide."""
-"""The units of limits where some joints slide and some turn."""
+"""The units of a file that does not say which joints are prismatic."""
 
 
 Rounding = Callable[[Number], float]
-"""``boxmath.round_down`` or one of its like."""
+"""One of the rounding functions of ``boxmath``, such as ``round_down``."""
 MIDDLE = "middle"
-"""A reset action in the middle of each range."""
+"""The reset action that is the middle of each joint's range."""
 
 
 class Limits(NamedTuple):
@@ -45,7 +45,7 @@ def read_limits(
     down: Values | None,
     names: Iterable[str] | None,
 ) -> Limits:
-    """See ``RateLimits`` for the forms, and for what is refused."""
+    """Parse and check limits; ``RateLimits`` documents the accepted forms and the errors."""
     rise, fall = _rates(delta, up, down)
     given = {"up": rise, "down": fall, "low": low, "high": high}
     for key in ("low", "high"):
@@ -87,18 +87,18 @@ def _joint_names(names: Iterable[str] | None, values: Iterable[Any]) -> tuple[st
 
 
 def repeated(names: Iterable[str]) -> list[str]:
-    """Those that come more than once, in the order of their first places."""
+    """The names that occur more than once, in order of first occurrence."""
     return [name for name, count in Counter(names).items() if count > 1]
 
 
 def check_name(name: str) -> None:
-    """Refuse a joint name that nobody could read or write."""
+    """Refuse a joint name that is blank or not printable."""
     if not name.strip() or not name.isprintable():
         raise ValueError(f"joint name is {shortened(name)}, expected printable text")
 
 
 def read_period(dt: Any, where: str = "") -> float | None:
-    """A control period in seconds, None where there is none."""
+    """Parse a control period in seconds; None stays None."""
     try:
         period = math.nan if isinstance(dt, (bool, np.bool_)) else float(0.0 if dt is None else dt)
     except (ValueError, TypeError, OverflowError):
@@ -113,7 +113,7 @@ def _length(value: Any) -> int:
 
 
 def _parse(label: str, value: Any, rounded: Rounding, joints: tuple[str, ...]) -> NDArray[np.float64]:
-    """What a user wrote as a read-only float64 array (..., d), every entry rounded as told."""
+    """Parse a user's values into a read-only float64 array (..., d), each entry rounded by ``rounded``."""
     if isinstance(value, Mapping):
         value = _by_joint(label, value, joints)
     if hasattr(value, "detach"):  # a torch tensor, without importing torch
@@ -144,7 +144,7 @@ def _rounded(label: str, value: Any, rounded: Rounding, joint: str) -> float:
     try:
         return rounded(value)
     except (ValueError, TypeError, OverflowError):
-        # A word that is no number, "nan" and "inf" included, or a number beyond float64.
+        # Text that is not a finite number ("nan" and "inf" included), or a number beyond float64.
         plain = ", as a plain decimal" if isinstance(value, str) else ""
         raise ValueError(f"{label} of {joint!r} is {shortened(value)}, expected a finite number{plain}") from None
 
@@ -191,10 +191,10 @@ def _require(ok: NDArray[np.bool_], array: NDArray[np.float64], joints: tuple[st
 
 
 def read_reset(reset: Values, limits: Any) -> NDArray[np.float64]:
-    """A reset action of ``limits`` (what has names, low and high), (d,): read-only, in the range.
+    """Parse a reset action for ``limits`` (any object with names, low and high) into a read-only array (d,).
 
-    A number for every joint, one per joint, ``{joint: number}``, or "middle". What lies a rounding error beyond a
-    bound is moved onto it; anything farther is refused.
+    ``reset`` is one number for all joints, one per joint, ``{joint: number}``, or "middle". A value beyond a bound by
+    no more than a rounding error is moved onto it; anything farther out is refused.
     """
     low, high, joints = limits.low, limits.high, limits.names
     if isinstance(reset, str) and reset == MIDDLE:
@@ -217,7 +217,7 @@ def read_reset(reset: Values, limits: Any) -> NDArray[np.float64]:
 
 
 def read_groups(groups: Iterable[str] | Mapping[str, str] | None, joints: tuple[str, ...]) -> tuple[str, ...]:
-    """One label per joint; empty ones if none are given."""
+    """Parse the group labels, one per joint; without any they are empty."""
     if groups is None:
         return ("",) * len(joints)
     labels = _by_joint("groups", groups, joints) if isinstance(groups, Mapping) else list(groups)

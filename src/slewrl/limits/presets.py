@@ -1,7 +1,7 @@
-"""The paper's constraint tables as named limits. Every number is a decimal string, so none is rounded twice.
+"""The paper's constraint tables as named limits. Numbers are decimal strings, so that none is rounded twice.
 
-Sources: DD-SRad Table constraint_params; actuator order and ranges from the Gymnasium v5 XML files. The robots' are
-in robots/ (docs/deviations.md says how the paper's contradictions were resolved).
+Sources: DD-SRad Table constraint_params; actuator order and ranges from the Gymnasium v5 XML files. The limits of
+robots are in robots/. docs/deviations.md says how the paper's contradictions were resolved.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ HUMANOID = [
     *(f"{side}_{j}" for side in ("right", "left") for j in ("shoulder1", "shoulder2", "elbow")),
 ]
 HUMANOID_TIGHT = {"hip": "0.32", "knee": "0.20", "shoulder": "0.20", "elbow": "0.08", "abdomen": "0.08"}
-"""The tight row's .8^6, .5^6, .2^5 in env units (x 0.4), assigned by name so that both sides are alike."""
+"""Delta by body part: the table's .8^6, .5^6, .2^5 times 0.4, assigned by name so that both sides are equal."""
 HUMANOID_PARTS = [next(part for part in HUMANOID_TIGHT if part in name) for name in HUMANOID]
 HALFCHEETAH = ["bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot"]
 HOPPER = ["thigh", "leg", "foot"]
@@ -57,7 +57,7 @@ def _humanoid(delta: list[str]) -> RateLimits:
 
 
 def _robot(name: str, presets: tuple[str, ...]) -> dict[str, Callable[[], RateLimits]]:
-    """A robot's presets; its file is read only when one of them is asked for."""
+    """The presets of a robot, whose module is imported on first use."""
     return {preset: partial(_robot_limits, name, preset) for preset in presets}
 
 
@@ -91,7 +91,7 @@ PRESETS: dict[str, dict[str, Callable[[], RateLimits]]] = {
         "wide": lambda: _hopper(["1"] * 3),
         "tight": lambda: _hopper(["0.2", "0.5", "0.5"]),
     },
-    # Quick tasks of ours, for tests and the demo.
+    # Quick tasks with limits of our own, for tests and the demo.
     "Pendulum-v1": {
         "wide": lambda: _torque(["pivot"], ["pivot"], ["4"], "2"),
         "tight": lambda: _torque(["pivot"], ["pivot"], ["0.4"], "2"),

@@ -3,8 +3,8 @@
     limits = RateLimits(delta=[0.2, 0.5], low=-1.0, high=1.0)
     box = limits.box(prev)                    # F_t, the set of actions allowed after `prev`
 
-Numbers are checked when the object is built and rounded *inward*: a decimal string such as "0.2" means the
-decimal, a float means its own bits, and no dtype ever holds a limit wider than what was written.
+Numbers are checked when the object is built and rounded *inward*: a decimal string such as "0.2" means that decimal, a
+float means its binary value, and no dtype ever holds a limit wider than the one written.
 """
 
 import re
@@ -27,9 +27,9 @@ from slewrl.limits.rates import Beside
 
 Edges = Literal["guard", "tight"]
 POSITIONS = {"rad", "radian", "radians", "deg", "degree", "degrees", "m", "mm", "metre", "metres", "meter", "meters"}
-"""Units of a joint's position, of which 0 is one like any other."""
+"""Units of joint positions, for which 0 cannot be assumed as the reset action."""
 ENV_ACTION = "env action"
-"""Units of our presets for Gymnasium's tasks: torques."""
+"""The units of the presets for Gymnasium tasks, whose actions are torques."""
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
@@ -39,7 +39,7 @@ class RateLimits:
 
     Args:
         delta: largest change per control step in either direction, > 0. A number for every joint, a sequence,
-            a ``{joint: value}`` mapping, or an array/tensor (..., d) whose leading dimensions vary by sample.
+            a ``{joint: value}`` mapping, or an array or tensor (..., d) with leading batch dimensions.
         low: lower end of the action range, in the same units and forms (no batch dimension).
         high: upper end of the action range.
         up: largest rise per step where it differs from the largest fall; give with ``down`` instead of delta.
@@ -48,8 +48,8 @@ class RateLimits:
         groups: one label per joint, or ``{joint: label}``; for tables and plots only.
         dt: control period in seconds, if known; then ``speed`` is delta / dt.
         units: what one unit of action is ("rad", "normalised torque", ...).
-        reset: where the joints are before an episode's first step, in the forms of ``low``, or "middle" for the middle
-            of each range. Environments that know better come first (docs/integrations/gymnasium.md).
+        reset: the action assumed before an episode's first step, in the forms of ``low``, or "middle" for the middle of
+            each range. An environment's own reset action takes precedence (docs/integrations/gymnasium.md).
 
     Raises:
         ValueError: a limit is NaN, infinite, not positive or inverted, or a length does not match.
@@ -105,10 +105,10 @@ class RateLimits:
 
     @property
     def kappa(self) -> float:
-        """Heterogeneity kappa = max delta / min delta (Prop. gradient), >= 1; of joints in one unit.
+        """The heterogeneity kappa = max delta / min delta (Prop. gradient), >= 1, for joints in one unit.
 
         Raises:
-            ValueError: some joints are in metres and some in radians, or may be.
+            ValueError: the joints are, or may be, in different units.
         """
         if self.units in (MIXED, UNSAID):
             raise ValueError(
@@ -135,13 +135,13 @@ class RateLimits:
         """F_t, the set of actions allowed after ``prev``.
 
         Args:
-            prev: the action last handed to the environment, in the very dtype it was handed over in, (..., d).
-            check: raise on a ``prev`` that is NaN or outside the range. Reading the values synchronises with a
-                GPU, so training passes False; a prev outside the range may then only come back towards it.
-            delta: limits of this step, for a hot motor or a sagging battery: (..., d), or ``{joint: value}`` for
-                some joints. They can only tighten the limits of this object, never widen them; 0 holds a joint.
-            edges: "guard" gives up about one ulp of the range per edge and needs no special instruction, so it
-                exports anywhere; "tight" reaches every feasible float.
+            prev: the action last handed to the environment, (..., d), in the same dtype.
+            check: whether to raise on a ``prev`` that is NaN or outside the range. This synchronises with a GPU, so
+                training passes False; a joint whose prev is outside the range can then only move back towards it.
+            delta: rate limits for this step only, such as for a hot motor: (..., d), or ``{joint: value}`` for some
+                joints. They can tighten the limits of this object, never widen them; 0 holds a joint.
+            edges: "guard" gives up about one ulp of the range per edge and uses only operations that export
+                everywhere; "tight" reaches every feasible float.
 
         Raises:
             ValueError: wrong shape or dtype, a bad prev or delta, or a limit too small for prev's dtype.
@@ -157,10 +157,10 @@ class RateLimits:
         return FeasibleBox(last, limits.working, limits.exact, edges == "tight")
 
     def rounded(self, dtype: torch.dtype, device: torch.device | str = "cpu", edges: Edges = "guard") -> Rounded:
-        """The limits made ready for a dtype on a device; made once.
+        """The limits rounded for a dtype, on a device; cached.
 
-        On the CPU that is when this object is built, so that neither a tracer nor an inference mode can be part of
-        it; on another device, at the first use, which should therefore not be inside a compiled function.
+        On the CPU they are made when this object is built, outside any tracing or inference mode. On another device
+        they are made at first use, which should therefore not be inside a compiled function.
         """
         key = (dtype, edges, str(device))
         if key not in self._rounded:
@@ -181,7 +181,7 @@ class RateLimits:
         return Rounded(working, exact, limits.half_gap.to(device))
 
     def _round_all(self) -> None:
-        """Fill the table of rounded limits for the CPU; a dtype that cannot hold them gets the reason instead."""
+        """Round the limits for every dtype on the CPU; a dtype that cannot hold them gets the reason instead."""
         arrays = (self.down, self.up, self.low, self.high)
         exact = LimitTensors(*(torch.from_numpy(a.copy()) for a in arrays))
         for dtype in DTYPES:
@@ -190,9 +190,9 @@ class RateLimits:
                 self._rounded[dtype, edges, "cpu"] = self._why_not(limits.working, dtype) or limits
 
     def outside(self, action: NDArray[Any], prev: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which joints of ``action`` (..., d) left F_t(prev), decided exactly, without torch; NaN counts.
+        """Decide exactly, without torch, which joints of ``action`` (..., d) left F_t(prev); NaN counts as outside.
 
-        For limits of one step (``box(prev, delta=...)``) ask that box: ``~box.contains(action)``.
+        For limits of a single step, ``box(prev, delta=...)``, use ``~box.contains(action)``.
         """
         action, prev = np.asarray(action, dtype=np.float64), np.asarray(prev, dtype=np.float64)
         for label, array in (("action", action), ("prev", prev)):
@@ -202,15 +202,15 @@ class RateLimits:
         return result
 
     def clamp(self, position: Tensor) -> Tensor:
-        """The nearest action within the range, in the same dtype: what to start from after a reset.
+        """Clip a pose to the action range, in the same dtype, for use as the first ``prev`` after a reset.
 
-        A pose on a joint's stop, cast to float32, may lie an ulp beyond it, and ``box`` would refuse it as prev.
+        A pose at a joint's stop may lie an ulp beyond it once cast to float32, and ``box`` would refuse it.
         """
         working = self.rounded(position.dtype, position.device).working
         return torch.clamp(self._as_prev(position), working.low, working.high)
 
     def select(self, joints: Iterable[str]) -> "RateLimits":
-        """The same limits for some joints, in the order given."""
+        """Return the limits of some joints, in the given order."""
         wanted = tuple(joints)
         for name in wanted:
             if name not in self.names:
@@ -229,14 +229,14 @@ class RateLimits:
         )
 
     def with_reset(self, reset: Values | None) -> "RateLimits":
-        """The same limits with another reset action; None for none."""
+        """Return the same limits with another reset action, or none."""
         return RateLimits(**self._parts() | {"reset": reset})
 
     def why_not_zero(self) -> str:
-        """Why a joint cannot be taken to be at 0 before the first step, or "" if 0 is clearly meant.
+        """Explain why 0 cannot be assumed as the reset action, or return "" if it can.
 
-        It is of our presets' torques, and of normalised actions: ranges within [-1, 1] that are symmetric or end at 0,
-        in units that are no position's.
+        It can for the torques of the Gymnasium presets, and for normalised actions: ranges at most 2 wide that are
+        symmetric or end at 0, in units that are not those of a position.
         """
         if self.units == ENV_ACTION:
             return ""
@@ -252,17 +252,17 @@ class RateLimits:
         return ""
 
     def __eq__(self, other: object) -> bool:
-        """Same numbers, names, groups, dt, units and reset action."""
+        """Compare numbers, names, groups, dt, units and reset action."""
         if not isinstance(other, RateLimits):
             return NotImplemented
         return self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        """Consistent with ``==``."""
+        """Hash consistently with ``==``."""
         return hash(self._identity())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy by building anew, so that a copy is as read-only as the original."""
+        """Pickle and copy by construction, so that a copy is read-only, too."""
         return partial(RateLimits, **self._parts()), ()
 
     # ------------------------------------------------------------------ where limits come from
@@ -277,22 +277,21 @@ class RateLimits:
         bounds: Mapping[str, tuple[Number, Number]] | None = None,
         **said: Unpack[Beside],
     ) -> "RateLimits":
-        """delta = velocity limit * dt * safety, from a URDF.
+        """Read limits from a URDF: delta = velocity limit * dt * safety.
 
         Args:
             path: the URDF file.
             dt: control period in seconds.
             safety: share of the datasheet speed to use, in (0, 1].
             joints: which joints, in action order. Default: every movable, non-mimic joint in file order.
-            bounds: {joint: (low, high)} in rad or m, instead of what the file says. Here and below a name may be a
-                pattern such as ``wheel_*``.
-            **said: ``speeds={joint: rad/s or m/s}``, instead of what the file says; ``exclude=[joint]``, to leave out;
-                ``continuous=[joint]``, for joints without stops, whose bounds are then where float32 would no longer
-                resolve a step; ``angles="radians"`` or ``"degrees"``, the unit of a file that is refused because its
-                angles cannot be radians.
+            bounds: {joint: (low, high)} in rad or m, replacing those of the file. Here and below a joint name may be
+                a pattern such as ``wheel_*``.
+            **said: ``speeds={joint: rad/s or m/s}`` replaces the speeds of the file; ``exclude=[joint]`` leaves joints
+                out; ``continuous=[joint]`` names joints without stops, which get the widest bounds that float32
+                resolves; ``angles="radians"`` or ``"degrees"`` states the unit of a file whose angles look wrong.
 
         Raises:
-            DatasheetError: a ValueError that names every joint that cannot be used, and what to do about each.
+            DatasheetError: some joints cannot be used; the message names all of them, each with its fix.
         """
         from slewrl.limits import files
 
@@ -308,7 +307,7 @@ class RateLimits:
         bounds: Mapping[str, tuple[Number, Number]] | None = None,
         **said: Unpack[Beside],
     ) -> "RateLimits":
-        """As ``from_urdf``, from an MJCF, which has no speeds: give them as ``speeds={joint: rad/s or m/s}``."""
+        """Read limits from an MJCF, as ``from_urdf``. It has no speeds: pass ``speeds={joint: rad/s or m/s}``."""
         from slewrl.limits import files
 
         return cls(**files.from_mjcf(path, dt, safety, joints, bounds, **said))
@@ -324,13 +323,13 @@ class RateLimits:
         bounds: Mapping[str, tuple[Number, Number]] | None = None,
         **said: Unpack[Beside],
     ) -> "RateLimits":
-        """delta = max_velocity * dt * safety, from a ros2_control or MoveIt ``joint_limits.yaml``.
+        """Read limits from a ros2_control or MoveIt ``joint_limits.yaml``: delta = max_velocity * dt * safety.
 
         Args:
             path: the YAML file. Its tags ``!degrees`` and ``!radians`` are understood.
             dt: control period in seconds.
             safety: share of the stated speed to use, in (0, 1].
-            urdf: where to read position bounds the YAML leaves out (MoveIt files usually do).
+            urdf: a URDF with the position bounds that the YAML leaves out, as MoveIt files usually do.
             joints: as in ``from_urdf``.
             bounds: as in ``from_urdf``.
             **said: as in ``from_urdf``.
@@ -341,13 +340,13 @@ class RateLimits:
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> "RateLimits":
-        """Read what ``to_yaml`` wrote (or a person, in that format); bit-for-bit."""
+        """Read a limits.yaml, as ``to_yaml`` and ``slewrl limits`` write it, bit for bit."""
         from slewrl.limits import files
 
         return cls(**files.from_yaml(path))
 
     def to_yaml(self, path: str | Path) -> None:
-        """Write the limits as YAML that ``from_yaml`` reads back bit-for-bit."""
+        """Write the limits as YAML that ``from_yaml`` reads back bit for bit."""
         from slewrl.limits import files
 
         files.to_yaml(self, path)
@@ -355,9 +354,9 @@ class RateLimits:
     def to_joint_limits_yaml(self, path: str | Path) -> None:
         """Write the limits as a ``joint_limits.yaml`` for ros2_control or MoveIt; needs ``dt``.
 
-        max_velocity = delta / dt rounded down, so that max_velocity * dt is never above delta; where rise and fall
-        differ, the slower one's (ROS has one speed per joint), which the file says. ``from_joint_limits_yaml`` reads
-        limits from it that are never wider than these, and a few ulps narrower at most.
+        max_velocity is delta / dt rounded down, so that max_velocity * dt never exceeds delta. Where rise and fall
+        differ, it is that of the slower one, and a comment in the file says so. ``from_joint_limits_yaml`` reads back
+        limits that are never wider than these, and at most a few ulps narrower.
         """
         from slewrl.limits import files
 
@@ -365,7 +364,7 @@ class RateLimits:
 
     @classmethod
     def preset(cls, task: str, name: str) -> "RateLimits":
-        """A named row of the paper's constraint tables, e.g. ``preset("HalfCheetah-v5", "tight")``."""
+        """Return the named limits of a task or robot, e.g. ``preset("HalfCheetah-v5", "tight")``."""
         from slewrl.limits import presets
 
         return presets.preset(task, name)
@@ -373,7 +372,7 @@ class RateLimits:
     # ------------------------------------------------------------------ checks
 
     def _parts(self) -> dict[str, Any]:
-        """What it is made of, as arguments."""
+        """The constructor arguments that rebuild this object."""
         keys = ("up", "down", "low", "high", "names", "groups", "dt", "units", "reset")
         return {key: getattr(self, key) for key in keys}
 
@@ -434,7 +433,7 @@ class RateLimits:
         return ""
 
     def _tightened(self, limits: Rounded, delta: Tensor, tight: bool, check: bool) -> Rounded:
-        """Limits for this step only. Without ``check`` a bad or unresolvable delta holds the joint."""
+        """The limits tightened for one step. Without ``check`` an invalid or unresolvable delta holds the joint."""
         if delta.ndim == 0 or delta.shape[-1] != self.dim:
             raise ValueError(f"delta has shape {tuple(delta.shape)}, expected (..., {self.dim}): one entry per joint")
         made = tighten(limits, delta.detach(), tight)

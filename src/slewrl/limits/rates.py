@@ -1,4 +1,4 @@
-"""From what a file says of its joints, and what the user says beside it, to the keyword arguments of ``RateLimits``.
+"""Turns the joints of a datasheet, and the user's corrections to them, into keyword arguments of ``RateLimits``.
 
 delta = velocity * dt * safety is computed in exact rationals from the decimals in the file and rounded down once.
 """
@@ -20,30 +20,30 @@ Arguments = dict[str, Any]
 """The keyword arguments of RateLimits."""
 Angles = Literal["radians", "degrees"]
 FASTEST = 20 * math.pi
-"""rad/s: ten turns a second. No joint with stops comes near it; 180 degrees a second, read as radians, is beyond it."""
+"""The largest plausible joint speed, rad/s: ten turns per second. 180 degrees/s misread as rad/s exceeds it."""
 FARTHEST = 8 * math.pi
-"""rad: four turns either way."""
+"""The largest plausible joint angle, rad: four turns either way."""
 BLINK = Fraction(1, 100)
-"""s: a joint that crosses its whole range sooner has its speed or its range in other units."""
+"""The shortest plausible time, s, for a joint to cross its range; a shorter one means wrong units."""
 REACH = 2**18
-"""Deltas: how far a continuous joint may go. Float32 still resolves a step there to less than 1 % of delta."""
+"""The range of a continuous joint, in deltas. There float32 still resolves a step to less than 1 % of delta."""
 
 
 class Beside(TypedDict, total=False):
-    """What a user may say beside a file; a name may be a pattern such as ``wheel_*``."""
+    """The user's corrections to a file. Joint names may be patterns such as ``wheel_*``."""
 
     speeds: Mapping[str, Number] | None
-    """{joint: rad/s or m/s}, instead of what the file says."""
+    """{joint: rad/s or m/s}: speeds that replace those of the file."""
     exclude: Iterable[str]
     """Joints to leave out."""
     continuous: Iterable[str]
-    """Joints without stops: their bounds are where floats would no longer resolve a step."""
+    """Joints without stops; their bounds are set by ``continuous_bound``."""
     angles: Angles | None
-    """What unit the angles of the file are in, where it is not to be guessed: "radians" or "degrees"."""
+    """The unit of the file's angles, "radians" or "degrees"; None means radians, checked for plausibility."""
 
 
 class Fault(NamedTuple):
-    """Why a joint cannot be used; ``mends`` are the options that would help."""
+    """The reason why a joint cannot be used; ``mends`` are the options that would fix it."""
 
     joint: str
     reason: str
@@ -59,7 +59,7 @@ OPTIONS = {
     "--angles radians": "--angles radians if it is right",
     "--urdf": "--urdf PATH",
 }
-"""What to type."""
+"""Option -> how it is written on the command line."""
 IN_PYTHON = {
     "--speeds": "speeds={name: 9}",
     "--bounds": "bounds={name: (low, high)}",
@@ -69,11 +69,11 @@ IN_PYTHON = {
     "--angles radians": 'angles="radians"',
     "--urdf": "urdf=path",
 }
-"""Each option as a keyword."""
+"""Option -> how it is written as a Python keyword."""
 
 
 class DatasheetError(ValueError):
-    """Joints that a file says too little of, or what cannot be; all of them, and what to do about each."""
+    """A file with joints whose limits are missing or impossible; the message lists them all, each with its fix."""
 
     def __init__(self, where: str, joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> None:
         self.faults = faults
@@ -99,12 +99,12 @@ class DatasheetError(ValueError):
 
 
 def _perhaps(joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> dict[str, list[str]]:
-    """What would mend some faults without a number: leave out what has no speed, take for a wheel what has no stops."""
+    """The options that may fix faults without a number: exclude joints without a speed, declare wheels continuous."""
     mends: dict[str, list[tuple[str, ...]]] = {}
     for fault in faults:
         mends.setdefault(fault.joint, []).append(fault.mends)
     silent = [name for name in mends if joints[name].velocity is None and all("--exclude" in m for m in mends[name])]
-    # Another file may know of stops (--urdf); a range that looks wrong is one all the same.
+    # Not for joints whose stops another file (--urdf) may have, nor for those with an implausible range.
     wheels = [name for name in mends if mends[name] == [MEND_ENDLESS] and name not in silent]
     found = {"--continuous": wheels, "--exclude": silent if len(silent) < len(joints) else []}
     return {option: names for option, names in found.items() if names}
@@ -119,7 +119,7 @@ def chosen(
     bounds: Mapping[str, tuple[Number, Number]] | None = None,
     said: Beside | None = None,
 ) -> tuple[dict[str, Joint], set[str]]:
-    """The joints wanted, in order, with what the user says of them; and which of them are continuous."""
+    """The selected joints in order, with the user's corrections applied, and the names of the continuous ones."""
     said = said or {}
     angles = said.get("angles")
     if angles not in (None, *get_args(Angles)):
@@ -153,13 +153,13 @@ def chosen(
 
 
 def _certain(value: Number) -> Number:
-    """What the user says, no longer text whose unit might be doubted; what is no number stays, to be refused."""
+    """A user's number, converted from text so that its unit is not doubted; other text is kept, to be refused later."""
     number = finite(value) if isinstance(value, str) else None
     return value if number is None else number
 
 
 def matching(patterns: Iterable[str], joints: Collection[str], where: str) -> Iterator[str]:
-    """The joints of that name, or else of that pattern."""
+    """The joints that the patterns match; a pattern that is a joint's name matches only that joint."""
     for pattern in patterns:
         names = [pattern] if pattern in joints else [name for name in joints if fnmatchcase(name, pattern)]
         if not names:
@@ -172,7 +172,7 @@ def _unknown(where: str, name: str, joints: Iterable[str]) -> str:
 
 
 def _check_endless(name: str, joint: Joint, angles: Angles | None) -> None:
-    """A joint with stops is not continuous, whatever the user says."""
+    """Refuse to treat a joint that has stops as continuous."""
     if joint.unit == "m":
         raise ValueError(f"joint {name!r} slides, so it is not continuous; give its bounds")
     low, high = finite(joint.low), finite(joint.high)
@@ -185,9 +185,9 @@ def _check_endless(name: str, joint: Joint, angles: Angles | None) -> None:
 
 
 def not_radians(joint: Joint) -> Iterator[tuple[str, str]]:
-    """What of a joint that turns cannot be in rad and rad/s: "speeds" or "bounds", and why.
+    """The values of a revolute joint that cannot be in rad or rad/s: ("speeds" or "bounds", reason).
 
-    Only text is doubted, and the range of a joint that is ``unsure``: any other number is in rad for certain.
+    Only text and the range of an ``unsure`` joint are checked; other numbers are known to be in rad.
     """
     doubted = [isinstance(value, str) or (joint.unsure and i > 0) for i, value in enumerate(joint[:3])]
     speed, low, high = (finite(value) for value in joint[:3])
@@ -218,7 +218,7 @@ def _faults(name: str, joint: Joint, endless: bool, angles: Angles | None, kind:
     if not endless:
         yield from (Fault(name, *fault) for fault in _range_faults(joint, kind))
     if joint.unit != "m" and angles is None:
-        for what, why in not_radians(joint):  # an MJCF says for itself whether it is in degrees
+        for what, why in not_radians(joint):  # an MJCF states its own angle unit
             mends = (mend for mend in MEND_UNIT[what] if (kind, mend) != ("MJCF", "--angles degrees"))
             yield Fault(name, why, tuple(mends))
 
@@ -248,7 +248,7 @@ def _range_faults(joint: Joint, kind: str) -> Iterator[tuple[str, tuple[str, ...
 
 
 def finite(value: Number | None) -> Fraction | None:
-    """A number as a rational, or None of what is no finite number."""
+    """The value as a rational, or None if it is not a finite number."""
     try:
         number = None if value is None else boxmath.exact(value)
         return None if number is None or not math.isfinite(float(number)) else number
@@ -274,7 +274,11 @@ def arguments(
     angles: Angles | None = None,
     kind: str = "",
 ) -> Arguments:
-    """The keyword arguments of ``RateLimits``, or a DatasheetError that names every joint that is in the way."""
+    """The keyword arguments of ``RateLimits`` for these joints.
+
+    Raises:
+        DatasheetError: some joints cannot be used; the message names all of them.
+    """
     period, share = smaller(dt, "dt"), smaller(safety, "safety")
     if period <= 0:
         raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
@@ -297,14 +301,14 @@ def arguments(
 
 
 def continuous_bound(delta: Fraction) -> Fraction:
-    """The power of two next below REACH deltas."""
+    """The position bound of a continuous joint: the largest power of two below REACH deltas."""
     return Fraction(2) ** (math.frexp(min(float(delta), 1e9) * REACH)[1] - 1)
 
 
 def smaller(value: Number | None, label: str) -> Fraction:
     """A positive number as a rational: for a float, the smaller of its bits and the decimal it prints as.
 
-    The product then stays within the limit under either reading.
+    A limit computed from it holds under either interpretation.
     """
     try:
         return min(readings(value))  # type: ignore[arg-type]
@@ -313,12 +317,12 @@ def smaller(value: Number | None, label: str) -> Fraction:
 
 
 def readings(value: Number) -> tuple[Fraction, ...]:
-    """What a number may be taken for: a float's bits, and the decimal it prints as."""
+    """The possible exact values of a number: of a float, its bits and the decimal it prints as."""
     bits = boxmath.exact(value)
     return (bits, Fraction(repr(float(value)))) if isinstance(value, float) else (bits,)
 
 
 def guess_groups(names: Iterable[str]) -> list[str]:
-    """A group per joint from its name: sides and a trailing "joint" dropped, so left and right share one."""
+    """A group label per joint: its name without side and "joint", so that left and right share a label."""
     sides = {"left", "right", "l", "r", "fl", "fr", "rl", "rr", "joint"}
     return ["_".join(p for p in name.split("_") if p.lower() not in sides) or name for name in names]

@@ -1,0 +1,217 @@
+"""The tables of docs/results.md are those of results/, and each section says which command makes it."""
+
+import csv
+import json
+import re
+from statistics import mean, stdev
+
+import pytest
+from symbols import ROOT
+
+from slewrl.paper.grids import CAMPAIGNS
+
+PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+RESULTS = ROOT / "results"
+SEEDS = ("12345", "22345", "32345")
+
+
+def rows(path, **wanted):
+    with (RESULTS / path).open(encoding="utf-8", newline="") as file:
+        found = csv.DictReader(file, delimiter=";" if path.endswith("violations.csv") else ",")
+        return [row for row in found if wanted.items() <= row.items()]
+
+
+def spread(values):
+    """Mean ± sample deviation, as the page writes it."""
+    return f"{mean(values):,.0f} ± {stdev(values):,.0f}".replace("-", "−")
+
+
+def sections():
+    parts = re.split(r"^##+ (.*)$", PAGE, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def cells(title, start):
+    """The cells of the one row of a section's tables that begins with ``start``."""
+    (line,) = [line for line in sections()[title].splitlines() if line.startswith(f"| {start} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+def metric(path, name, **wanted):
+    (row,) = rows(path, metric=name, **wanted)
+    return float(row["mean"]), float(row["std"] or 0)
+
+
+# ---------------------------------------------------------------------- commands
+
+
+@pytest.mark.parametrize("title", [title for title in sections() if title != "Speed"])
+def test_every_section_has_its_command(title):
+    blocks = re.findall(r"^```\n(.*?)^```$", sections()[title], re.DOTALL | re.MULTILINE)
+    assert blocks
+    for line in "".join(blocks).splitlines():
+        assert line.startswith(("slewrl ", "python ", "pip install ")), line
+        for path in re.findall(r"(?:benchmarks|examples)/\S+", line):
+            assert (ROOT / path).exists(), line
+        for name in re.findall(r"slewrl campaign run ([\w-]+)", line):
+            assert name in CAMPAIGNS, line
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+def test_the_guarantee_is_that_of_its_page():
+    page = (ROOT / "docs" / "guarantee.md").read_text(encoding="utf-8")
+    counts = [int(found.replace(",", "")) for found in re.findall(r"\*\*([\d,]+) cases, 0 violations\*\*", page)]
+    assert len(counts) == 2 and all(f"{count:,}" in PAGE for count in (*counts, sum(counts)))
+    shares = [row.split("(")[1].split("%")[0] for row in page.splitlines() if re.match(r"\| (the form|hand)", row)]
+    assert len(shares) == 4 and all(f"{share} %" in sections()["The guarantee"] for share in shares)
+
+
+FRAMEWORKS = {
+    "Gymnasium, latent wrapper, actions three times too large with NaN and ±inf": (
+        "Gymnasium, latent, wild actions",
+        "by hand, the same actions",
+    ),
+    "Gymnasium, absolute wrapper, the same actions": ("Gymnasium, absolute, wild actions",),
+    "Gymnasium, eight environments in a vector": ("Gymnasium, 8 environments",),
+    "Stable-Baselines3 SAC": ("SB3 SAC, our policy", "stock SAC, clip by hand"),
+    "Stable-Baselines3 TD3, action noise": ("SB3 TD3, our policy, noise", "stock TD3, noise, clip by hand"),
+    "Stable-Baselines3 PPO, latent wrapper": ("SB3 PPO, latent wrapper", "stock PPO, clip by hand"),
+    "TorchRL SAC, exploration noise": (
+        "TorchRL SAC, transform and distribution, noise",
+        "stock TanhNormal, noise, clip by hand",
+    ),
+    "rsl_rl PPO": ("rsl_rl PPO, our classes", "stock PPO of rsl_rl, clip by hand"),
+    "CleanRL-style SAC": ("CleanRL style SAC", "the same with tanh, clip by hand"),
+}
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_violations_in_other_frameworks(name):
+    for cell, run in zip(cells("Other frameworks", name), FRAMEWORKS[name], strict=False):
+        (row,) = rows("integrations/violations.csv", run=run)
+        assert cell.replace("*", "") == f"{int(row['outside']):,} of {int(row['steps']):,}"
+
+
+def test_stable_baselines3_with_our_policy():
+    found = rows("integrations/sb3_return.csv")
+    for key in ("slewrl", "Stable-Baselines3"):
+        assert spread([float(row[key]) for row in found]) in sections()["Other frameworks"]
+
+
+LAYERS_TABLE = re.findall(r"^\| (`(\w+)`(?: \(.*\))?) \|", sections()["Layers compared"], re.MULTILINE)
+
+
+@pytest.mark.parametrize(("start", "layer"), LAYERS_TABLE)
+def test_returns_of_layers(start, layer):
+    for cell, agent in zip(cells("Layers compared", start), ("SAC", "TD3"), strict=True):
+        found = rows("first/report/tables/results.csv", metric="return", backbone=agent, method=layer)
+        assert cell == (f"{float(found[0]['mean']):,.0f} ± {float(found[0]['std']):,.0f}" if found else "–")
+
+
+def test_what_breaks_without_a_limit():
+    broken = dict.fromkeys(("none", "hard"), 0)
+    for run in sorted((RESULTS / "first").glob("HalfCheetah-*")):
+        name = f"first/{run.name}"
+        evaluations = [*rows(f"{name}/eval.csv"), *rows(f"{name}/final/episodes.csv"), rows(f"{name}/train.csv")[-1]]
+        broken["none" if "-none-" in run.name else "hard"] += sum(int(float(row["violations"])) for row in evaluations)
+    assert broken == {"none": 1_358_772, "hard": 0} and "1,358,772" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("start", "file", "column"),
+    [
+        ("scalar advantage (GAE)", "advantage", "gae"),
+        ("action-conditioned advantage", "advantage", "action"),
+        ("scalar advantage, KL-limited steps", "kl-advantage", "gae"),
+        ("action-conditioned advantage, KL-limited steps", "kl-advantage", "action"),
+    ],
+)
+def test_ppos_advantages(start, file, column):
+    found = rows(f"ppo/{file}-HalfCheetah-v5.csv")
+    assert cells("PPO", start) == [spread([float(row[f"kappa {k}, {column}"]) for row in found]) for k in (1, 10)]
+    share = mean(
+        float(row["clipped"]) for row in rows(f"ppo/{file}-HalfCheetah-v5-runs.csv") if row["run"].endswith(column)
+    )
+    assert f"{share:.0%}".replace("%", " %") in sections()["PPO"]
+
+
+def test_ppo_at_60000_steps_and_with_long_rollouts():
+    value, deviation = metric("table1-60k/report/tables/results.csv", "return", backbone="PPO")
+    assert f"{value:,.0f} ± {deviation:.0f}" in sections()["PPO"]
+    assert max(float(row["return_mean"]) for row in rows("ppo/rollout-2048-HalfCheetah-v5.csv")) < 570
+
+
+@pytest.mark.parametrize("start", ["0.1 (default)", "0.5", "2.0"])
+def test_ppo_lagrangian(start):
+    shares, returns = [], []
+    for seed in SEEDS:
+        wanted = {"multiplier_rate": start.split()[0], "seed": seed}
+        count = {
+            float(row["step"]): float(row["violations"]) for row in rows("ppo/lagrangian-HalfCheetah-v5.csv", **wanted)
+        }
+        shares.append((count[150_000] - count[140_000]) / (6 * 10_000))
+        last = rows("ppo/lagrangian-HalfCheetah-v5-evaluations.csv", **wanted)[-1]
+        returns.append(f"{float(last['return_mean']):.0f}".replace("-", "−"))
+        assert float(last["violation_rate"]) > 0
+    assert cells("PPO-Lagrangian", start) == [", ".join(f"{100 * x:.1f}" for x in shares), ", ".join(returns)]
+
+
+def test_parity_with_stable_baselines3():
+    found = rows("ppo/parity-Hopper-v5.csv")
+    theirs = [spread([float(row[key]) for row in found]) for key in ("slewrl", "Stable-Baselines3")]
+    assert cells("Without a limit", "PPO, Hopper-v5, 150,000 steps") == ["8", *theirs]
+    for agent in ("sac", "td3"):
+        runs = [[rows(f"backbones/{who}-{agent}-s{seed}.csv") for seed in SEEDS] for who in ("none", "sb3")]
+        last = [[float(run[-1]["return_mean"]) for run in side] for side in runs]
+        assert cells("Without a limit", f"{agent.upper()}, HalfCheetah-v5, 50,000 steps") == ["3", *map(spread, last)]
+
+
+@pytest.mark.parametrize("weight", ["0.0001", "0.001", "0.01", "0.1", "1.0"])
+def test_penalty_weights(weight):
+    expected = []
+    for limits in ("wide", "tight"):
+        wanted = {"limits": limits, "method": f"ddsrad penalty_weight={weight}"}
+        value, deviation = metric("first-sensitivity/report/tables/results.csv", "return", **wanted)
+        use, _ = metric("first-sensitivity/report/tables/results.csv", "utilisation", **wanted)
+        expected += [f"{value:.2f} ± {deviation:.2f}".replace("-", "−"), f"{use:.3f}"]
+    assert cells("Penalty weight", weight) == expected
+
+
+@pytest.mark.parametrize("start", ["`ddsrad`", "`boxpro` (the clip)", "`srad_ball`"])
+def test_walking(start):
+    layer = start.split("`")[1]
+    names = ("return", "steps", "fall_pct", "speed", "commanded", "vte", "utilisation")
+    value = {name: metric("walk/report/tables/results.csv", name, method=layer)[0] for name in names}
+    (run,) = (RESULTS / "walk").glob(f"G1-*-{layer}-*")
+    broken = rows(f"walk/{run.name}/train.csv")[-1]["violations"]
+    walks = value["steps"] >= 500 and value["speed"] >= value["commanded"] / 2
+    assert cells("Walking", start) == [
+        f"{value['return']:,.0f}", f"{value['steps']:,.0f}", f"{value['fall_pct']:.0f} %",
+        f"{value['speed']:.2f} of {value['commanded']:.2f}", f"{value['vte']:.3f}", f"{value['utilisation']:.2f}",
+        broken, "walks" if walks else "does not walk",
+    ]  # fmt: skip
+
+
+def test_h1_falls():
+    found = rows("walk/h1-rough-stopped/episodes.csv")
+    length = [float(row["length"]) for row in found]
+    speed, commanded = (
+        sum(n * float(row[key]) for n, row in zip(length, found, strict=True)) / sum(length)
+        for key in ("speed", "commanded")
+    )
+    assert f"{mean(length):.0f} steps per episode" in PAGE and all(float(row["fell"]) for row in found)
+    assert len(found) == 100 and f"{speed:.2f} of {commanded:.2f} m/s until then" in PAGE
+
+
+def test_the_cost_of_a_layer_is_that_of_its_page():
+    page = (ROOT / "docs" / "layers.md").read_text(encoding="utf-8")
+    (small, large) = re.search(r"\| ddsrad, whole action \| .*? \| (.*?) \| .*? \| (.*?) \|", page).groups()
+    times = re.findall(r"ddsrad is ([\d,]+) times faster", page)
+    assert all(number in sections()["A layer"] for number in (small, large, *times))
+
+
+def test_a_run_of_every_campaign_is_named():
+    named = {json.loads(path.read_text())["name"] for path in RESULTS.glob("*/campaign.json")}
+    assert named - {"recipe"} <= set(re.findall(r"slewrl campaign run ([\w-]+)", PAGE))
