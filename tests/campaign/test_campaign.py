@@ -21,6 +21,7 @@ from slewrl.campaign.worker import BUSY, FAILED, FINISHED, work
 from slewrl.commands.campaign import check
 from slewrl.layers import LAYERS
 from slewrl.paper.grids import CAMPAIGNS, METHODS, SEEDS, TASKS, mini
+from slewrl.paper.printed import is_printed
 from slewrl.training.policy import evaluate_run
 from slewrl.training.runs import RunSpec
 
@@ -119,6 +120,31 @@ def test_a_part_of_a_campaign():
 def test_a_part_that_is_not_there(selection, message):
     with pytest.raises(ValueError, match=message):
         selection.of(CAMPAIGNS["paper-tight"]())
+
+
+def test_a_layer_is_added_to_a_grid():
+    """A user's own beside one of the grid's: the same tasks, agents, seeds, steps; none of another layer's options."""
+    whole = CAMPAIGNS["paper-tight"]()
+    runs = Selection(layers=("boxpre", "toy_layer:Toy", "boxpro")).of(whole).runs
+    layers = {layer: [s for s in runs if s.layer == layer] for layer in ("boxpre", "toy_layer:Toy", "boxpro")}
+    assert [len(found) for found in layers.values()] == [40, 40, 40]
+    cells = [[(s.task, s.limits, s.agent, s.seed, s.steps, s.recipe) for s in found] for found in layers.values()]
+    assert cells[0] == cells[1] == cells[2]
+    assert [found[0].layer_options for found in layers.values()] == [{"penalty_weight": 0.005}, {}, {}]
+    assert all(is_printed(spec) for spec in runs)  # the paper's mean for an increment, none over a tanh of the range
+    assert [found[0].agent_options for found in layers.values()] == [{}, {"mean_bound": "tanh"}, {}]
+
+
+def test_a_layer_is_added_where_layers_are_compared():
+    """Not where DD-SRad's density is, nor PPO's; of a grid of one layer alone, everywhere."""
+    added = Selection(layers=("budget",)).of(CAMPAIGNS["first"]()).runs
+    assert {(s.agent, s.density, s.recipe, s.seed) for s in added} == {
+        (agent, "normalized", "paper", seed) for agent in ("sac", "td3") for seed in SEEDS[:3]
+    }
+    swept = Selection(layers=("ddsrad", "post")).of(CAMPAIGNS["sensitivity"]()).runs
+    assert [s.limits for s in swept if s.layer == "post"] == ["wide"] * 5 + ["tight"] * 5
+    alone = Selection(agents=("ppo",), layers=("boxpro",)).of(CAMPAIGNS["table1"]()).runs
+    assert {(s.layer, s.agent_options["rollout"]) for s in alone} == {("boxpro", 500)} and len(alone) == 3
 
 
 def test_a_users_own_grid(tmp_path):

@@ -153,6 +153,14 @@ def test_a_yaml_campaign_names_code_that_does_not_run(slewrl, bomb, tmp_path, fi
     assert told in refused.stderr and TRUST in refused.stderr and "theirs.yaml" in refused.stderr
 
 
+def test_a_layer_added_to_a_campaign_needs_trust(slewrl, bomb):
+    refused = slewrl("campaign", "run", "mini", "--layers", "ddsrad", "bomb:Layer")
+    assert refused.returncode == 2 and not bomb() and not Path("runs").exists()
+    assert "error: --layers names code" in refused.stderr and "layer 'bomb:Layer'" in refused.stderr
+    tried = slewrl("campaign", "run", "mini", "--layers", "ddsrad", "bomb:Layer", "--trust")
+    assert tried.returncode == 2 and bomb() and "cannot load 'bomb:Layer'" in tried.stderr
+
+
 @pytest.mark.parametrize(("field", "value", "told"), NAMED)
 def test_a_campaign_folder_names_code_that_does_not_run(slewrl, bomb, tmp_path, field, value, told):
     waiting = [replace(SPEC, seed=9, **{field: value})]
@@ -223,6 +231,8 @@ def test_a_campaign_of_ones_own_layer(slewrl, tmp_path):
     )
     assert slewrl("campaign", "run", "mine.yaml", "--trust").returncode == 0
     assert slewrl("campaign", "run", "mine.py").returncode == 0
+    assert slewrl("campaign", "run", "mini", "--layers", "my_layer:Toy", "--seeds", 1, "--trust").returncode == 0
+    assert [run.state for run in Store(Path("runs/mini")).progress()] == ["done"]
 
 
 def test_a_runner_passes_trust_on(tmp_path, monkeypatch):

@@ -78,7 +78,8 @@ class Selection:
     agents: tuple[str, ...] = ()
     """Only these backbones."""
     layers: tuple[str, ...] = ()
-    """Only these layers."""
+    """Only these layers. One that the campaign does not have, by its name or as module:Class (with --trust), is added
+    wherever the campaign compares layers, with all else as it is there."""
     seeds: tuple[int, ...] = ()
     """These seeds instead of the campaign's."""
     seed_count: int | None = None
@@ -95,8 +96,9 @@ class Selection:
         """The part of ``campaign`` that was asked for."""
         campaign = cooked(campaign, self.recipe) if self.recipe else campaign
         runs: Sequence[RunSpec] = campaign.runs
-        for name, field in (("tasks", "task"), ("limits", "limits"), ("agents", "agent"), ("layers", "layer")):
+        for name, field in (("tasks", "task"), ("limits", "limits"), ("agents", "agent")):
             runs = _only(runs, field, getattr(self, name), campaign.name)
+        runs = _only([*runs, *_added(runs, self.layers)], "layer", self.layers, campaign.name)
         runs = self._seeded(runs)
         changes = {
             name: getattr(self, name) for name in ("steps", "learning_starts") if getattr(self, name) is not None
@@ -131,6 +133,35 @@ def cooked(campaign: Campaign, recipe: Literal["ours", "paper"]) -> Campaign:
     about = campaign.about.removesuffix(", as printed")
     how = {"ours": "our recipe", "paper": "as printed"}[recipe]
     return Campaign(f"{campaign.name}-{recipe}", f"{about}, {how}", runs)
+
+
+def _added(runs: Sequence[RunSpec], wanted: tuple[str, ...]) -> list[RunSpec]:
+    """Runs of those layers that the others do not have, in each cell that two layers share; of one layer, in all.
+
+    A cell of one layer alone, as of DD-SRad with another density, studies that layer.
+    """
+    new = [layer for layer in wanted if layer not in {spec.layer for spec in runs} and _is_layer(layer)]
+    cells: dict[str, tuple[RunSpec, set[str]]] = {}
+    for spec in runs if new else ():
+        bare = _in_place(spec, "")
+        cells.setdefault(str(bare), (spec, set()))[1].add(spec.layer)
+    shared = [spec for spec, layers in cells.values() if len(layers) > 1] or [spec for spec, _ in cells.values()]
+    return [_in_place(spec, layer) for layer in new for spec in shared]
+
+
+def _is_layer(name: str) -> bool:
+    """Whether it is one of ours or the dotted path of somebody's own."""
+    from slewrl.layers import BENCHMARK_LAYERS, LAYERS
+
+    return ":" in name or name in LAYERS or name in BENCHMARK_LAYERS
+
+
+def _in_place(spec: RunSpec, layer: str) -> RunSpec:
+    """The same run with another layer: without the options of the old one, and as printed if the old run is."""
+    from slewrl.paper import printed
+
+    other = replace(printed.as_ours(spec) if printed.is_printed(spec) else spec, layer=layer, layer_options={})
+    return printed.as_printed(other) if printed.is_printed(spec) else other
 
 
 def _only(runs: Sequence[RunSpec], field: str, wanted: tuple[str, ...], name: str) -> Sequence[RunSpec]:

@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,6 +172,42 @@ class Store:
             if state_of(target.folder(key)) != "done":  # what was collected stays as it is
                 _copy_run(self.folder(key).path, target.folder(key).path)
         return len(finished)
+
+
+def joined(paths: Sequence[Path]) -> tuple[Campaign, dict[str, RunFolder]]:
+    """The campaigns in several folders as one, and the folder of each of its runs.
+
+    A run that is in two of them counts once, from the first folder where it is finished. Two different runs of one key
+    are refused: a table could not tell them apart.
+    """
+    stores = [Store(path) for path in paths]
+    campaigns = [store.campaign() for store in stores]
+    specs: dict[str, RunSpec] = {}
+    homes: dict[str, Store] = {}
+    for store, campaign in zip(stores, campaigns, strict=True):
+        for key, spec in campaign.by_key.items():
+            specs.setdefault(key, spec)
+            homes[key] = _home(key, homes[key], specs[key], store, spec) if key in homes else store
+    name, about = (
+        separator.join(dict.fromkeys(texts))
+        for separator, texts in ((" + ", [c.name for c in campaigns]), ("; ", [c.about for c in campaigns if c.about]))
+    )
+    return Campaign(name, about, tuple(specs.values())), {key: home.folder(key) for key, home in homes.items()}
+
+
+def _home(key: str, first: Store, spec: RunSpec, second: Store, other: RunSpec) -> Store:
+    """Which of two folders a run is taken from that both have."""
+    if differ := _difference(spec, other):
+        raise ValueError(
+            f"{first.path} and {second.path} hold different runs named {key} ({differ}): report on them one by one"
+        )
+    done = [store for store in (first, second) if state_of(store.folder(key), spec.steps) == "done"]
+    if len(done) == 2 and len({read_text(s.folder(key).path / FINAL / "episodes.csv") for s in done}) == 2:
+        raise ValueError(
+            f"{first.path} and {second.path} hold {key} with different results, as another version or processor gives "
+            "them: report on them one by one"
+        )
+    return done[0] if done else first
 
 
 def _word(name: str) -> str:

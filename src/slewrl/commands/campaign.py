@@ -80,6 +80,8 @@ class Run:
 
     slewrl campaign run paper-tight --recipe ours
 
+    slewrl campaign run first --layers ddsrad mylayer:Class --trust
+
     slewrl campaign run mine.yaml --out runs/mine
     """
 
@@ -96,8 +98,9 @@ class Run:
         if Path(self.campaign).suffix == ".py":  # a program, and to name it is to run it
             trust = True
             allow_modules_here()
-        campaign = self.select.of(load_campaign(self.campaign))
-        require_trust(code_of(campaign.runs), self.campaign, trust)
+        whole = load_campaign(self.campaign)
+        campaign = self.select.of(whole)
+        require_trust(code_of(campaign.runs), self.campaign if code_of(whole.runs) else "--layers", trust)
         check(campaign)
         store = Store(self.out or Path("runs") / campaign.name)
         store.begin(campaign, extend=self.select.steps is not None)

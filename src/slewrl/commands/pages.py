@@ -43,12 +43,15 @@ class Report:
     """Turn a campaign's finished runs into tables, figures and one page: the paper's layout, and its claims.
 
     slewrl report runs/first --html
+
+    slewrl report runs/first runs/mine --out both --html
     """
 
-    campaign: tyro.conf.Positional[Path]
-    """The folder of a campaign, finished or not, or a collected copy of one such as results/first."""
+    campaigns: tyro.conf.Positional[tuple[Path, ...]]
+    """The folder of a campaign, finished or not, or a collected copy of one such as results/first; of several folders,
+    one report on all their runs."""
     out: Path | None = None
-    """Folder for tables/, figures/ and index.html (default: report/ in the campaign's folder)."""
+    """Folder for tables/, figures/ and index.html (default: report/ in the campaign's folder, of several here)."""
     html: bool = False
     """Write the page, too: one file, to be opened anywhere."""
     pdf: bool = False
@@ -58,9 +61,12 @@ class Report:
         """Write the report and say where it is."""
         from slewrl.report.build import report
 
-        console, out = Console(), self.out or self.campaign / "report"
+        if not self.campaigns:
+            raise ValueError("no campaign is given, expected the folder of one, such as results/first")
+        home = self.campaigns[0] if len(self.campaigns) == 1 else Path()
+        console, out = Console(), self.out or home / "report"
         say = partial(console.print, highlight=False)
-        written = report(self.campaign, out, self.html, lambda line: say(f"  {line}"), self.pdf)
+        written = report(self.campaigns, out, self.html, lambda line: say(f"  {line}"), self.pdf)
         start = out / ("index.html" if self.html else "tables/results.md")
         console.print(f"wrote {len(written)} files to ", bold(out), "; start with ", bold(start), sep="")
         return 0

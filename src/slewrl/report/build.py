@@ -15,19 +15,24 @@ Rows = Sequence[dict[str, str | float | int]]
 
 
 def report(
-    store_path: Path, out: Path, html: bool, say: Callable[[str], None] = lambda line: None, pdf: bool = False
+    campaigns: Path | Sequence[Path],
+    out: Path,
+    html: bool,
+    say: Callable[[str], None] = lambda line: None,
+    pdf: bool = False,
 ) -> list[Path]:
-    """Report on the campaign in ``store_path``; returns what was written.
+    """Report on a campaign, or on several as one; returns what was written.
 
     Args:
-        store_path: the campaign's folder, finished or not; only finished runs are reported.
+        campaigns: their folders, finished or not; only finished runs are reported.
         out: folder for tables/, figures/ and index.html; made if there is none.
         html: whether to write the page.
         say: called with a line now and then.
         pdf: whether to write each figure as PDF, too; to embed its letters takes longer than to draw it.
     """
-    results = load(store_path)
-    table1 = families.table_of(results, store_path)
+    folders = [campaigns] if isinstance(campaigns, Path) else list(campaigns)
+    results = load(*folders)
+    table1 = families.table_of(results, folders[0]) if len(folders) == 1 else families.NO_TABLE1
     written = write_tables(results, out / "tables", table1)
     say(f"{len(results.runs)} of {results.planned} runs, {len(written)} tables")
     if table1.command:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.agents import recipes
-from slewrl.campaign.store import Store, last_row, state_of
+from slewrl.campaign.store import joined, last_row, state_of
 from slewrl.io.files import read_json, read_text
 from slewrl.paper.printed import is_printed
 from slewrl.paper.printed import options as printed_options
@@ -409,18 +409,18 @@ def score(values: Array) -> Score:
     return Score(mean, std if len(values) > 1 else math.nan)
 
 
-def load(path: Path) -> Results:
-    """The finished runs of the campaign in ``path``."""
-    store = Store(path)
-    campaign = store.campaign()
+def load(*paths: Path) -> Results:
+    """The finished runs of the campaign in a folder, or of those in several, as one."""
+    campaign, folders = joined(paths)
     names = Names(campaign.runs)
     runs = [
-        Run(store.folder(key).path, spec, names.cell(spec))
+        Run(folders[key].path, spec, names.cell(spec))
         for key, spec in campaign.by_key.items()
-        if state_of(store.folder(key), spec.steps) == "done"
+        if state_of(folders[key], spec.steps) == "done"
     ]
     if not runs:
-        raise ValueError(f"{path} has no finished run of {len(campaign.by_key)}, expected at least one to report on")
+        where = f"{' and '.join(map(str, paths))} {'has' if len(paths) == 1 else 'have'}"
+        raise ValueError(f"{where} no finished run of {len(campaign.by_key)}, expected at least one to report on")
     cells: dict[Cell, list[Run]] = {}
     for run in runs:
         cells.setdefault(run.cell, []).append(run)
