@@ -133,7 +133,7 @@ CLAIMS = (
     Claim(
         "post-raw-violations",
         "Post(QP) shows a CVR above 0 under tight limits",
-        f"{BENCHMARK}",
+        BENCHMARK,
         "what its critic sees is outside the limits at times; what is executed never is",
         m.everywhere(m.raw_rate, "post", agents=("sac",)),
         above(0.0),
@@ -141,7 +141,7 @@ CLAIMS = (
     Claim(
         "highest-return",
         "DD-SRad has the highest return in all 8 configurations under tight limits",
-        f"{BENCHMARK}",
+        BENCHMARK,
         "its mean return is above the best of the other five in every configuration run",
         m.everywhere(m.lead, "ddsrad", *OTHERS),
         above(0.0),
@@ -174,7 +174,7 @@ CLAIMS = (
     Claim(
         "dtanh-uses-more",
         "D-Tanh trails despite a higher utilisation",
-        f"{BENCHMARK}",
+        BENCHMARK,
         "D-Tanh’s mean utilisation is higher in every task run",
         m.everywhere(m.more_use, "dtanh", "ddsrad", agents=("sac",)),
         above(0.0),
@@ -183,7 +183,7 @@ CLAIMS = (
     Claim(
         "humanoid-dtanh-below-boxpre",
         "On Humanoid, D-Tanh falls below BoxPre+ while DD-SRad leads",
-        f"{BENCHMARK}",
+        BENCHMARK,
         "mean returns in the order D-Tanh < BoxPre+ < DD-SRad, SAC",
         m.ascending(*HUMANOID, "dtanh", "boxpre", "ddsrad"),
         above(0.0),
@@ -191,7 +191,7 @@ CLAIMS = (
     Claim(
         "srad-strict-varies",
         "SRad-Strict collapses: CV 68.8 % on Ant, 49.3 % on Humanoid",
-        f"{BENCHMARK}",
+        BENCHMARK,
         "CV above 40 % on both, SAC",
         m.together(
             m.cell(*ANT, "srad_ball", m.cv, "CV on Ant", m.GROUND),
@@ -210,7 +210,7 @@ CLAIMS = (
     Claim(
         "srad-strict-ankles",
         "SRad-Strict uses .081 of the ankles’ limit on Ant, far below the bound of .40",
-        f"{BENCHMARK}",
+        BENCHMARK,
         "mean utilisation of the ankles below .20",
         m.cell(*ANT, "srad_ball", m.use_of("ankle"), "ankles", m.GROUND),
         below(0.20),
@@ -226,7 +226,7 @@ CLAIMS = (
     Claim(
         "boxpre-trails",
         "BoxPre+ trails DD-SRad substantially on Ant: 1998 against 3112",
-        f"{BENCHMARK}",
+        BENCHMARK,
         "less than 80 % of its mean return, SAC (the paper’s: 64 %)",
         m.everywhere(m.ratio, "boxpre", "ddsrad", agents=("sac",), tasks=("Ant-v5",)),
         below(0.8),
@@ -287,7 +287,7 @@ CLAIMS = (
     Claim(
         "small-lambda-wide",
         "λ = 1e-4 costs about 20 % of the return under wide limits: regularisation fails",
-        f"{SENSITIVITY}",
+        SENSITIVITY,
         "10 to 30 % below the mean of the other λ, Ant with SAC",
         m.swept("wide", m.loss_at_smallest),
         between(0.10, 0.30),
@@ -303,7 +303,7 @@ CLAIMS = (
     Claim(
         "best-lambda-tight",
         "Under tight limits λ = .01 is best and λ = 1e-4 worst",
-        f"{SENSITIVITY}",
+        SENSITIVITY,
         "the same best and worst of the sweep, Ant with SAC",
         m.swept("tight", m.extremes(best=0.01, worst=1e-4)),
         above(0.0),
@@ -311,7 +311,7 @@ CLAIMS = (
     Claim(
         "best-lambda-wide",
         "Wide limits favour λ = .001",
-        f"{SENSITIVITY}",
+        SENSITIVITY,
         "the best of the sweep, Ant with SAC",
         m.swept("wide", m.extremes(best=0.001)),
         above(0.0),
@@ -319,7 +319,7 @@ CLAIMS = (
     Claim(
         "large-lambda-suppresses",
         "λ = 1 suppresses utilisation to about .2 under tight limits",
-        f"{SENSITIVITY}",
+        SENSITIVITY,
         "mean utilisation of all joints from .10 to .30, Ant with SAC",
         m.swept("tight", m.use_at(1.0)),
         between(0.10, 0.30),
@@ -327,7 +327,7 @@ CLAIMS = (
     Claim(
         "small-lambda-ankles",
         "At λ = 1e-4 the ankles overexpand above .65 under tight limits",
-        f"{SENSITIVITY}",
+        SENSITIVITY,
         "mean utilisation of the ankles above .65, Ant with SAC",
         m.swept("tight", m.use_at(1e-4, "ankle")),
         above(0.65),
