@@ -19,7 +19,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from slewrl.paper.grids import AGENTS, CAMPAIGNS, TASKS
+from slewrl.campaign.grids import CAMPAIGNS
+from slewrl.paper.grids import AGENTS, TASKS
 from slewrl.training.runs import RunFolder, RunSpec
 from slewrl.training.trainer import Trainer
 

@@ -39,12 +39,12 @@ from page import write
 from torch import Tensor
 
 from slewrl import LAYERS, ActionLayer, RateLimits, make_layer
+from slewrl.campaign.grids import CAMPAIGNS
 from slewrl.layers import BENCHMARK_LAYERS
 from slewrl.layers.audit import adversarial_cases, executed_by, judge_budget
 from slewrl.layers.budget import Budget
 from slewrl.limits.box import FeasibleBox
 from slewrl.paper.families import CELLS, command, markdown, read_cells, returned, table_of
-from slewrl.paper.grids import CAMPAIGNS
 from slewrl.paper.rivals.aram import ARAM
 from slewrl.paper.rivals.qp import QP
 from slewrl.report.data import load

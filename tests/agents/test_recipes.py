@@ -13,13 +13,14 @@ from tiny_campaign import cell, write_campaign
 
 from slewrl.agents import AGENTS
 from slewrl.agents.recipes import RECIPES, default, find, upgraded
+from slewrl.campaign.grids import CAMPAIGNS
 from slewrl.campaign.spec import Campaign, Selection, grid, load_campaign
 from slewrl.campaign.store import Store
 from slewrl.deploy import bundle
 from slewrl.layers import BENCHMARK_LAYERS, LAYERS, layer_class, place, squash
 from slewrl.paper.claims import findings
 from slewrl.paper.compare import compare
-from slewrl.paper.grids import CAMPAIGNS, LAMBDAS, METHODS, SWEPT
+from slewrl.paper.grids import LAMBDAS, METHODS, SWEPT
 from slewrl.paper.printed import AGENTS as PAPERS_AGENTS
 from slewrl.paper.printed import TANH_OVER_RANGE, as_ours, as_printed, is_printed
 from slewrl.report.build import report

@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 from tiny_campaign import cell, write_campaign
 
+from slewrl.campaign.grids import CAMPAIGNS, mini
 from slewrl.campaign.runner import Runner, give_up, shard
 from slewrl.campaign.spec import Campaign, Selection, grid, load_campaign
 from slewrl.campaign.store import Store, error_file, last_row
 from slewrl.campaign.worker import BUSY, FAILED, FINISHED, work
 from slewrl.commands.campaign import check
 from slewrl.layers import LAYERS
-from slewrl.paper.grids import CAMPAIGNS, METHODS, SEEDS, TASKS, mini
+from slewrl.paper.grids import METHODS, SEEDS, TASKS
 from slewrl.paper.printed import is_printed
 from slewrl.training.policy import evaluate_run
 from slewrl.training.runs import RunSpec
@@ -537,3 +538,15 @@ def test_a_mean_return_of_zero_is_a_return(tmp_path):
     ((key, spec),) = store.campaign().by_key.items()
     (folder / key / "final" / "episodes.csv").write_text("return,length,violations\n-5,10,0\n5,10,0\n")
     assert store.progress_of(key, spec).last_return == 0.0
+
+
+def test_a_dotted_path_is_no_name_of_a_campaign():
+    """The names are a registry, which would import and run whatever a path names."""
+    with pytest.raises(ValueError, match="no campaign 'os:getcwd'; there are: paper-tight, paper-wide"):
+        load_campaign("os:getcwd")
+
+
+def test_ours_are_listed_without_the_paper():
+    hidden = "import sys; sys.modules['slewrl.paper'] = None"
+    code = f"{hidden}; from slewrl.campaign.grids import mini, table1; mini(), table1()"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,8 +8,8 @@ import pytest
 from test_campaign import begun, contents, worked
 
 from slewrl.campaign.cluster import NotSharedError, RayRunner, _task
+from slewrl.campaign.grids import mini
 from slewrl.errors import UserFacingError
-from slewrl.paper.grids import mini
 
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "slewrl[cluster]"')
 pytestmark = pytest.mark.filterwarnings(

@@ -10,8 +10,9 @@ from slewrl import LAYERS, make_layer
 from slewrl.agents.recipes import RECIPES
 from slewrl.agents.sac import SACConfig
 from slewrl.agents.td3 import TD3Config
+from slewrl.campaign.grids import CAMPAIGNS
 from slewrl.campaign.spec import load_campaign
-from slewrl.paper.grids import CAMPAIGNS, SEEDS
+from slewrl.paper.grids import SEEDS
 from slewrl.training.runs import RunSpec, with_recipe
 
 PAGE = (ROOT / "docs" / "paper_map.md").read_text(encoding="utf-8")

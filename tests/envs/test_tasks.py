@@ -8,10 +8,10 @@ import torch
 from test_custom_robot import biped
 
 from slewrl import RateLimits
+from slewrl.campaign.grids import CAMPAIGNS
 from slewrl.cli import main
 from slewrl.envs.tasks import check_simulator, is_gymnasium, make_vec_env, task_preset, threads
 from slewrl.layers import make_layer
-from slewrl.paper.grids import CAMPAIGNS
 from slewrl.training.policy import load_policy
 from slewrl.training.runs import RunFolder, RunSpec, with_recipe
 from slewrl.training.trainer import on_any_machine, train

@@ -12,12 +12,12 @@ import tyro
 from browser import needs_chromium, probed
 from tiny_campaign import cell, write_campaign
 
+from slewrl.campaign.grids import CAMPAIGNS
 from slewrl.campaign.spec import load_campaign
 from slewrl.campaign.store import Store
 from slewrl.commands.campaign import CampaignCommand
 from slewrl.errors import UserFacingError
 from slewrl.paper.families import commands, markdown, table_of
-from slewrl.paper.grids import CAMPAIGNS
 from slewrl.report.build import report
 from slewrl.report.campaign_page import render
 from slewrl.report.data import load

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slewrl.errors import shortened
-from slewrl.registry import did_you_mean
+from slewrl.registry import Registry, did_you_mean
 from slewrl.training.runs import RunSpec
 
 FIELDS = tuple(field.name for field in dataclasses.fields(RunSpec))
 MOST_RUNS = 100_000
 """Of a grid: years of computing, and still listed in seconds."""
+VARIANTS = Registry("recipe", {"ours": "slewrl.paper.printed:as_ours", "paper": "slewrl.paper.printed:as_printed"})
+"""What `Selection.recipe` may be -> what makes such a run of another one."""
+VARIED_AGENTS = "slewrl.paper.printed:AGENTS"
+"""The agents that have both."""
 
 
 @dataclass(frozen=True)
@@ -121,13 +125,11 @@ class Selection:
 
 def cooked(campaign: Campaign, recipe: Literal["ours", "paper"]) -> Campaign:
     """The cells of the paper's agents with another recipe; the same campaign if they have it."""
-    from slewrl.paper import printed
-
-    if not any(spec.agent in printed.AGENTS for spec in campaign.runs):
+    varied, change = VARIANTS[VARIED_AGENTS], VARIANTS[recipe]
+    if not any(spec.agent in varied for spec in campaign.runs):
         agents = ", ".join(dict.fromkeys(spec.agent for spec in campaign.runs))
-        raise ValueError(f"--recipe is for {', '.join(printed.AGENTS)}; campaign {campaign.name!r} has {agents}")
-    change = {"ours": printed.as_ours, "paper": printed.as_printed}[recipe]
-    runs = tuple(change(spec) if spec.agent in printed.AGENTS else spec for spec in campaign.runs)
+        raise ValueError(f"--recipe is for {', '.join(varied)}; campaign {campaign.name!r} has {agents}")
+    runs = tuple(change(spec) if spec.agent in varied else spec for spec in campaign.runs)
     if runs == campaign.runs:
         return campaign
     about = campaign.about.removesuffix(", as printed")
@@ -178,11 +180,11 @@ def _only(runs: Sequence[RunSpec], field: str, wanted: tuple[str, ...], name: st
 
 def load_campaign(name: str) -> Campaign:
     """One of ours by name, or a user's own from a .py file (which defines CAMPAIGN) or a .yaml file."""
-    from slewrl.paper.grids import CAMPAIGNS
+    from slewrl.campaign.grids import CAMPAIGNS
 
     path = Path(name)
     if path.suffix not in (".py", ".yaml", ".yml"):
-        if name not in CAMPAIGNS:
+        if name not in list(CAMPAIGNS):  # a path "module:function" is no name: it would run what it names
             there = f"no campaign {name!r}; there are: {', '.join(CAMPAIGNS)}, or a .yaml or .py file."
             raise ValueError(there + did_you_mean(name, CAMPAIGNS))
         return CAMPAIGNS[name]()

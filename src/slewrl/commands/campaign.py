@@ -178,7 +178,7 @@ class List:
 
     def run(self) -> int:
         """Print a table."""
-        from slewrl.paper.grids import CAMPAIGNS
+        from slewrl.campaign.grids import CAMPAIGNS
 
         shown = Table(box=SIMPLE_HEAD)
         for column in ("campaign", "runs", "steps", "what for"):

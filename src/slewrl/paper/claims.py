@@ -29,7 +29,7 @@ class Claim:
     name: str
     says: str
     where: str
-    """Section and line of the paper's source."""
+    """The paper's section, table or equation."""
     rule: str
     """What is allowed, in words."""
     measure: Measure
@@ -113,9 +113,11 @@ def _range(steps: Sequence[int]) -> str:
     return " to ".join(count(n) for n in dict.fromkeys((min(steps), max(steps))))
 
 
-BENCHMARK, NOTES, SIMULATION = "Benchmark Performance", "notes of Table 2, l. 452", "Simulation Results, l. 629-631"
-SENSITIVITY, OTHERS = "Sensitivity Analysis", tuple(method for method in METHODS if method != "ddsrad")
-SCATTER, DENSITIES = "Reachable Set Scatter of H1 and G1, l. 1712", "Increment Density of H1 and G1, l. 1766"
+BENCHMARK, NOTES = "Section 3.1, Benchmark Performance", "Table 2, notes"
+HETEROGENEOUS, SENSITIVITY = "Section 3.2, Heterogeneous Constraints", "Section 3.3, Sensitivity Analysis"
+SIMULATION = "Section 4.2, Simulation Results"
+SCATTER, DENSITIES = "Appendix H, Reachable Set Scatter of H1 and G1", "Appendix I, Increment Density of H1 and G1"
+OTHERS = tuple(method for method in METHODS if method != "ddsrad")
 H1, G1 = ("H1-rough", "paper", "fastsac"), ("G1-flat", "paper", "fastsac")
 ANT, HUMANOID, CHEETAH = ("Ant-v5", "tight", "sac"), ("Humanoid-v5", "tight", "sac"), ("HalfCheetah-v5", "tight", "sac")
 
@@ -123,7 +125,7 @@ CLAIMS = (
     Claim(
         "zero-violations",
         "CVR = 0: no constrained method breaks a limit",
-        f"{BENCHMARK}, l. 461; {NOTES}",
+        f"{BENCHMARK}; {NOTES}",
         "no joint action outside its limit, in exact arithmetic, of any method whose layer promises the limit",
         m.violations,
         between(0, 0),
@@ -131,7 +133,7 @@ CLAIMS = (
     Claim(
         "post-raw-violations",
         "Post(QP) shows a CVR above 0 under tight limits",
-        f"{BENCHMARK}, l. 461",
+        BENCHMARK,
         "what its critic sees is outside the limits at times; what is executed never is",
         m.everywhere(m.raw_rate, "post", agents=("sac",)),
         above(0.0),
@@ -139,7 +141,7 @@ CLAIMS = (
     Claim(
         "highest-return",
         "DD-SRad has the highest return in all 8 configurations under tight limits",
-        f"{BENCHMARK}, l. 463",
+        BENCHMARK,
         "its mean return is above the best of the other five in every configuration run",
         m.everywhere(m.lead, "ddsrad", *OTHERS),
         above(0.0),
@@ -148,7 +150,7 @@ CLAIMS = (
     Claim(
         "matches-unconstrained",
         "DD-SRad matches or exceeds the unconstrained upper bound",
-        f"Abstract, l. 67; {BENCHMARK}, l. 463",
+        f"Abstract; {BENCHMARK}",
         "at least 95 % of the mean return without a limit",
         m.everywhere(m.ratio, "ddsrad", "none"),
         above(0.95),
@@ -156,7 +158,7 @@ CLAIMS = (
     Claim(
         "coverage",
         "30–50 % more constraint-space coverage than spherical baselines",
-        "Abstract, l. 67; Conclusion, l. 742",
+        "Abstract; Section 6, Conclusion",
         "utilisation higher than SRad-Strict’s by .30 to .50, SAC: the one reading the paper’s own table bears out",
         m.everywhere(m.more_use, "ddsrad", "srad_ball", agents=("sac",)),
         between(0.30, 0.50),
@@ -164,7 +166,7 @@ CLAIMS = (
     Claim(
         "dtanh-trails",
         "D-Tanh trails DD-SRad by 5–14 % under SAC",
-        f"{BENCHMARK}, l. 463 (the paper’s table gives 2 to 13 %)",
+        f"{BENCHMARK} (the paper’s table gives 2 to 13 %)",
         "5 to 14 % of DD-SRad’s mean return in every task run",
         m.everywhere(m.shortfall, "dtanh", "ddsrad", agents=("sac",)),
         between(0.05, 0.14),
@@ -172,7 +174,7 @@ CLAIMS = (
     Claim(
         "dtanh-uses-more",
         "D-Tanh trails despite a higher utilisation",
-        f"{BENCHMARK}, l. 463",
+        BENCHMARK,
         "D-Tanh’s mean utilisation is higher in every task run",
         m.everywhere(m.more_use, "dtanh", "ddsrad", agents=("sac",)),
         above(0.0),
@@ -181,7 +183,7 @@ CLAIMS = (
     Claim(
         "humanoid-dtanh-below-boxpre",
         "On Humanoid, D-Tanh falls below BoxPre+ while DD-SRad leads",
-        f"{BENCHMARK}, l. 463",
+        BENCHMARK,
         "mean returns in the order D-Tanh < BoxPre+ < DD-SRad, SAC",
         m.ascending(*HUMANOID, "dtanh", "boxpre", "ddsrad"),
         above(0.0),
@@ -189,7 +191,7 @@ CLAIMS = (
     Claim(
         "srad-strict-varies",
         "SRad-Strict collapses: CV 68.8 % on Ant, 49.3 % on Humanoid",
-        f"{BENCHMARK}, l. 465",
+        BENCHMARK,
         "CV above 40 % on both, SAC",
         m.together(
             m.cell(*ANT, "srad_ball", m.cv, "CV on Ant", m.GROUND),
@@ -200,7 +202,7 @@ CLAIMS = (
     Claim(
         "srad-strict-collapses",
         "SRad-Strict’s return is far below DD-SRad’s",
-        f"{BENCHMARK}, l. 465; Table 2",
+        f"{BENCHMARK}; Table 2",
         "less than 85 % of it in every configuration run (the paper’s table: 33 to 84 %)",
         m.everywhere(m.ratio, "srad_ball", "ddsrad"),
         below(0.85),
@@ -208,7 +210,7 @@ CLAIMS = (
     Claim(
         "srad-strict-ankles",
         "SRad-Strict uses .081 of the ankles’ limit on Ant, far below the bound of .40",
-        f"{BENCHMARK}, l. 465",
+        BENCHMARK,
         "mean utilisation of the ankles below .20",
         m.cell(*ANT, "srad_ball", m.use_of("ankle"), "ankles", m.GROUND),
         below(0.20),
@@ -216,7 +218,7 @@ CLAIMS = (
     Claim(
         "ball-truncates",
         "A ball of radius min δ uses at most min δ / δ of a wide joint: .40 for δ = .2 and .5",
-        f"{BENCHMARK}, l. 465; Theorem exploration",
+        f"{BENCHMARK}; Eq. (11)",
         "SRad-Strict’s utilisation of HalfCheetah’s front joints (δ = .5) at most .40",
         m.together(*(m.cell(*CHEETAH, "srad_ball", m.use_of(f"f{part}"), part) for part in ("thigh", "shin", "foot"))),
         between(0.0, 0.40),
@@ -224,7 +226,7 @@ CLAIMS = (
     Claim(
         "boxpre-trails",
         "BoxPre+ trails DD-SRad substantially on Ant: 1998 against 3112",
-        f"{BENCHMARK}, l. 465",
+        BENCHMARK,
         "less than 80 % of its mean return, SAC (the paper’s: 64 %)",
         m.everywhere(m.ratio, "boxpre", "ddsrad", agents=("sac",), tasks=("Ant-v5",)),
         below(0.8),
@@ -250,7 +252,7 @@ CLAIMS = (
     Claim(
         "cheetah-loss",
         "HalfCheetah loses about 40 % of its return under tight limits",
-        "Heterogeneous Constraints, l. 470 (the paper’s tables give 28 %)",
+        f"{HETEROGENEOUS} (the paper’s tables give 28 %)",
         "30 to 50 % less than under wide limits at the same budget, DD-SRad with SAC",
         m.lost_under_tight("HalfCheetah-v5"),
         between(0.30, 0.50),
@@ -258,7 +260,7 @@ CLAIMS = (
     Claim(
         "cheetah-loses-most",
         "HalfCheetah loses most of the four tasks under tight limits",
-        "Heterogeneous Constraints, l. 470",
+        HETEROGENEOUS,
         "the largest of the four shares lost",
         m.loses_most("HalfCheetah-v5", TASKS),
         above(0.0),
@@ -267,7 +269,7 @@ CLAIMS = (
     Claim(
         "layered-utilisation",
         "Ant’s hips (δ = .2) and ankles (δ = .5) each approach their own limit",
-        "Heterogeneous Constraints, l. 525",
+        HETEROGENEOUS,
         "DD-SRad’s mean utilisation above .40 for both: what a ball of radius .2 could give the ankles at most",
         m.together(
             m.cell(*ANT, "ddsrad", m.use_of("hip"), "hips"), m.cell(*ANT, "ddsrad", m.use_of("ankle"), "ankles")
@@ -277,7 +279,7 @@ CLAIMS = (
     Claim(
         "wide-gaps-narrow",
         "Under wide limits the gaps between methods narrow",
-        "Extended Benchmark Performance, l. 1325",
+        "Appendix D, Extended Benchmark Performance",
         "(best − worst) / best of the paper’s six, on average, smaller under wide limits than under tight ones",
         m.gaps,
         below(0.0),
@@ -285,7 +287,7 @@ CLAIMS = (
     Claim(
         "small-lambda-wide",
         "λ = 1e-4 costs about 20 % of the return under wide limits: regularisation fails",
-        f"{SENSITIVITY}, l. 532",
+        SENSITIVITY,
         "10 to 30 % below the mean of the other λ, Ant with SAC",
         m.swept("wide", m.loss_at_smallest),
         between(0.10, 0.30),
@@ -293,7 +295,7 @@ CLAIMS = (
     Claim(
         "lambda-robust",
         "λ from .001 to 1 converge comparably under wide limits; robust over two orders of magnitude",
-        f"{SENSITIVITY}, l. 532; Conclusion, l. 742",
+        f"{SENSITIVITY}; Section 6, Conclusion",
         "(best − worst) / best at most .15 for λ in [.001, 1], Ant with SAC",
         m.swept("wide", m.spread_between(0.001, 1.0)),
         between(0.0, 0.15),
@@ -301,7 +303,7 @@ CLAIMS = (
     Claim(
         "best-lambda-tight",
         "Under tight limits λ = .01 is best and λ = 1e-4 worst",
-        f"{SENSITIVITY}, l. 570",
+        SENSITIVITY,
         "the same best and worst of the sweep, Ant with SAC",
         m.swept("tight", m.extremes(best=0.01, worst=1e-4)),
         above(0.0),
@@ -309,7 +311,7 @@ CLAIMS = (
     Claim(
         "best-lambda-wide",
         "Wide limits favour λ = .001",
-        f"{SENSITIVITY}, l. 570",
+        SENSITIVITY,
         "the best of the sweep, Ant with SAC",
         m.swept("wide", m.extremes(best=0.001)),
         above(0.0),
@@ -317,7 +319,7 @@ CLAIMS = (
     Claim(
         "large-lambda-suppresses",
         "λ = 1 suppresses utilisation to about .2 under tight limits",
-        f"{SENSITIVITY}, l. 570",
+        SENSITIVITY,
         "mean utilisation of all joints from .10 to .30, Ant with SAC",
         m.swept("tight", m.use_at(1.0)),
         between(0.10, 0.30),
@@ -325,7 +327,7 @@ CLAIMS = (
     Claim(
         "small-lambda-ankles",
         "At λ = 1e-4 the ankles overexpand above .65 under tight limits",
-        f"{SENSITIVITY}, l. 570",
+        SENSITIVITY,
         "mean utilisation of the ankles above .65, Ant with SAC",
         m.swept("tight", m.use_at(1e-4, "ankle")),
         above(0.65),
@@ -358,7 +360,7 @@ CLAIMS = (
     Claim(
         "robots-track-best",
         "DD-SRad has the lowest velocity error of all methods on G1 (.138; Post(QP) .139)",
-        f"Table sim_full; {DENSITIES}",
+        f"Table 3; {DENSITIES}",
         "its mean VTE is below the lowest of the other five",
         m.on_robots(m.lowest("vte"), "ddsrad", *OTHERS, tasks=G1[:1]),
         above(0.0),
@@ -367,7 +369,7 @@ CLAIMS = (
     Claim(
         "robots-fall-least",
         "DD-SRad falls least on H1: in 48.7 % of episodes",
-        f"Table sim_full; {SIMULATION}",
+        f"Table 3; {SIMULATION}",
         "its fall rate is below the lowest of the other five (number: by how many points)",
         m.on_robots(m.lowest("fall_pct"), "ddsrad", *OTHERS, tasks=H1[:1]),
         above(0.0),

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slewrl.agents import AGENTS
+from slewrl.campaign.grids import CAMPAIGNS
 from slewrl.errors import UserFacingError
-from slewrl.paper.grids import CAMPAIGNS
 from slewrl.report.data import Result, Results
 from slewrl.report.methods import backbone, in_order, label, prices
 from slewrl.report.stats import t_interval

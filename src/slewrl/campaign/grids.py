@@ -1,0 +1,120 @@
+"""The campaigns that have a name: ours, written down here, and the paper's, which are looked up when asked for."""
+
+from dataclasses import replace
+
+from slewrl.campaign.spec import VARIANTS, Campaign, grid
+from slewrl.registry import Registry
+from slewrl.training.runs import RunSpec, with_recipe
+
+METHODS = ("boxpre", "post", "srad_ball", "srad_qp", "dtanh", "ddsrad")
+"""The layers the paper compares, in the order of its tables."""
+RIVALS = ("boxpro", "interval_tanh", "interval_srad", "truncnorm", "srad_gauge", "ddsrad_smooth", "none")
+"""What the paper left out."""
+SEEDS = tuple(range(12345, 112345, 10_000))
+"""Ten; the first five are the paper's."""
+LAMBDAS = (0.0001, 0.001, 0.01, 0.1, 1.0)
+"""Those of the paper's section on the sensitivity to lambda."""
+FIRST_STEPS, FIRST_WARM_UP = 60_000, 5_000
+"""What two cores can do in an afternoon."""
+FIRST_RECIPE = "paper"
+"""The recipe of SAC and TD3 in results/, which were made before ours was another."""
+WALK_STEPS = 3_000_000
+"""The budget of a run of a robot, likewise."""
+
+CAMPAIGNS = Registry(
+    "campaign",
+    {
+        "paper-tight": "slewrl.paper.grids:paper_tight",
+        "paper-wide": "slewrl.paper.grids:paper_wide",
+        "sensitivity": "slewrl.paper.grids:sensitivity",
+        "humanoids": "slewrl.paper.grids:humanoids",
+        "rivals": "slewrl.paper.grids:rivals",
+        "first": "slewrl.campaign.grids:first",
+        "first-sensitivity": "slewrl.campaign.grids:first_sensitivity",
+        "first-walk": "slewrl.campaign.grids:first_walk",
+        "table1": "slewrl.campaign.grids:table1",
+        "recipe": "slewrl.campaign.grids:recipe",
+        "td3-noise": "slewrl.campaign.grids:td3_noise",
+        "mini": "slewrl.campaign.grids:mini",
+    },
+)
+"""Name -> what makes it."""
+
+
+def first() -> Campaign:
+    """What results/first holds: one task, a short budget, every layer with SAC, eight with TD3."""
+    base = RunSpec("HalfCheetah-v5", recipe=FIRST_RECIPE, steps=FIRST_STEPS, learning_starts=FIRST_WARM_UP)
+    seeds = SEEDS[:3]
+    runs = grid(base, layer=METHODS + RIVALS, seed=seeds)
+    # How DD-SRad's entropy is measured: the other consistent way, and all of it as printed.
+    runs += grid(base, density=("action_scaled",), seed=seeds)
+    runs += grid(VARIANTS["paper"](base), seed=seeds)
+    runs += grid(replace(base, agent="td3"), layer=(*METHODS, "boxpro", "interval_tanh"), seed=seeds)
+    return Campaign("first", "HalfCheetah-v5 tight at 60 000 steps: every layer", runs)
+
+
+def first_sensitivity() -> Campaign:
+    """The sensitivity grid at what two cores can do in ten minutes."""
+    base = RunSpec("Reacher-v5", steps=7_000, learning_starts=1_000, evaluate_every=1_000, evaluate_episodes=10)
+    smaller = {"learning_rate": 1e-3, "hidden": [64, 64]}
+    base = replace(base, recipe=FIRST_RECIPE, batch_size=128, agent_options=smaller)
+    weights = [{"penalty_weight": weight} for weight in LAMBDAS]
+    runs = grid(base, limits=("wide", "tight"), layer_options=weights, seed=SEEDS[:3])
+    return Campaign("first-sensitivity", "lambda on a rate-limited Reacher, wide and tight", runs)
+
+
+def table1() -> Campaign:
+    """The families of the paper's Table 1 at the same steps; a seed each of those that ask a solver or draw again."""
+    base = RunSpec("HalfCheetah-v5", limits="tight", steps=5_000, learning_starts=1_000, evaluate_every=1_000)
+    seeds = SEEDS[:3]
+    paper = ("truncnorm", "srad_ball", "boxpre", "post", "ddsrad")  # its rows that are layers; post: its RL+QP
+    sac = replace(base, recipe=FIRST_RECIPE)
+    runs = grid(sac, layer=(*paper, "boxpro", "budget", "none"), seed=seeds)
+    runs += grid(sac, layer=("qp", "aram"), seed=seeds[:1])
+    short = replace(base, agent="ppo", agent_options={"rollout": 500})  # ten rollouts; with 2 048 it were two
+    runs += grid(short, seed=seeds) + grid(replace(short, agent="ppo_lag", layer="none"), seed=seeds)
+    return Campaign("table1", "the families of the paper's Table 1 on HalfCheetah-v5 tight", runs)
+
+
+def first_walk() -> Campaign:
+    """What results/walk holds: the robots at what a core can do in an hour each."""
+    options = {"sees_all": True, "compile": True}
+    base = with_recipe(RunSpec(limits="paper", agent="fastsac", steps=WALK_STEPS, agent_options=options))
+    runs = grid(base, task=("G1-flat",), layer=("ddsrad", "boxpro", "srad_ball"), seed=SEEDS[:1])
+    runs += grid(replace(base, steps=WALK_STEPS // 6), task=("H1-rough",), seed=SEEDS[:1])  # as far as time allowed
+    return Campaign("first-walk", "G1 on a plane and H1 on rough ground, on two cores", runs)
+
+
+def recipe() -> Campaign:
+    """The study behind our recipe (docs/recipe.md): ours beside the paper's at equal steps, SAC under tight limits.
+
+    HalfCheetah-v5 with the seeds that tell, Hopper-v5 and Ant-v5 with three.
+    """
+    base = RunSpec("HalfCheetah-v5", steps=60_000, learning_starts=5_000)
+    paper = replace(base, recipe="paper")
+    runs = grid(base, seed=SEEDS) + grid(paper, seed=SEEDS[:5])
+    runs += grid(base, layer=("interval_srad", "boxpro"), seed=SEEDS[:5])
+    for one in (base, paper):
+        runs += grid(one, task=("Hopper-v5", "Ant-v5"), seed=SEEDS[:3])
+    return Campaign("recipe", "our recipe beside the paper's: three tasks under tight limits, 60 000 steps", runs)
+
+
+def td3_noise() -> Campaign:
+    """TD3's exploration noise in the units of each layer's latent: 1 and .1 are the defaults."""
+    base = RunSpec("HalfCheetah-v5", agent="td3", steps=60_000, learning_starts=5_000)
+    layers = ("ddsrad", "boxpre", "post", "boxpro")
+    runs = grid(base, layer=layers, seed=SEEDS[:3])
+    others = {"ddsrad": (0.3, 3.0), "boxpre": (0.3, 1.0), "post": (0.3, 1.0), "boxpro": (0.3, 1.0)}
+    for layer, noises in others.items():
+        options = [{"exploration_noise": noise} for noise in noises]
+        runs += grid(replace(base, layer=layer), agent_options=options, seed=SEEDS[:3])
+    return Campaign("td3-noise", "TD3 on HalfCheetah-v5 tight: exploration noise by the kind of latent", runs)
+
+
+def mini() -> Campaign:
+    """Minutes: to see whether a machine, a cluster or a change works."""
+    base = RunSpec("Pendulum-v1", steps=1_000, learning_starts=200, evaluate_every=250, evaluate_episodes=1)
+    base = replace(base, batch_size=32, agent_options={"hidden": [32, 32]})
+    return Campaign(
+        "mini", "a campaign of minutes, to try a machine with", grid(base, layer=("ddsrad", "boxpro"), seed=(1, 2))
+    )
