@@ -44,6 +44,10 @@ class SACConfig:
     """gamma."""
     updates: int = 1
     """Updates per environment step."""
+    n_steps: int = 1
+    """Steps whose rewards a target sums up before it asks the target critics."""
+    policy_delay: int = 1
+    """Critic updates per update of the actor and the temperature."""
     target_rate: float = 0.005
     """tau of the target critics."""
     initial_temperature: float = 0.2
@@ -101,6 +105,7 @@ class SAC(Copied):
         self.view = CriticView(limits, config.critic_input)
         self.pink = PinkNoise(self.generator)
         self.updates = 0
+        self.utility = torch.zeros(1)
         rate, clip = config.learning_rate, config.max_grad_norm
         self.actor_step = Adam(self.actor.flat, self.actor.grad, rate, clip)
         self.critic_step = Adam(self.critics.flat, self.critics.grad, rate, clip)
@@ -131,20 +136,23 @@ class SAC(Copied):
         Writes over the batch's actions.
         """
         alpha = math.exp(self.log_alpha.item())
+        self.updates += 1
+        improves = self.updates % self.config.policy_delay == 0
         self.view.write(batch.action, batch.action, batch.observation)
         # One pass of the actor over s~ and s~': it does not change before its own step below.
-        heads, draw = self._draw(batch.observations)
+        heads, draw = self._draw(batch.observations if improves else batch.next_observation)
         errors = self.critics.fit(batch.inputs, self.target(batch, draw.judged, draw.log_prob, alpha))
         losses = {"critic_loss": errors.square().mean().item()} if log else {}
         self.critic_step.step()
         self.targets.flat.lerp_(self.critics.flat, self.config.target_rate)
-        utility = self._update_actor(batch, alpha, heads, draw)
         entropy = -float(draw.log_prob.numpy()[: batch.size].mean())
-        self._update_temperature(entropy)
-        self.updates += 1
-        self.averaged.flat.lerp_(self.actor.flat, averaging_rate(self.config.average_rate, self.updates))
+        if improves:
+            self.utility = self._update_actor(batch, alpha, heads, draw)
+            self._update_temperature(entropy)
+            steps = self.updates // self.config.policy_delay
+            self.averaged.flat.lerp_(self.actor.flat, averaging_rate(self.config.average_rate, steps))
         if log:
-            losses |= {"q": utility.mean().item(), "entropy": entropy, "temperature": alpha}
+            losses |= {"q": self.utility.mean().item(), "entropy": entropy, "temperature": alpha}
         return losses
 
     @torch.no_grad()
@@ -157,10 +165,14 @@ class SAC(Copied):
             log_prob: of that draw, (2B,).
             alpha: temperature.
         """
-        self.view.write(batch.next_action, judged[batch.size :], batch.next_observation)
+        self.view.write(batch.next_action, judged[-batch.size :], batch.next_observation)
         q = self.targets.forward(batch.next_inputs, keep=False).numpy()[..., 0]
-        value = q.min(0) - np.float32(alpha) * log_prob.numpy()[batch.size :]
-        follows = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
+        value = q.min(0) - np.float32(alpha) * log_prob.numpy()[-batch.size :]
+        follows = (
+            np.float32(self.config.discount) * (1 - batch.terminated.numpy())
+            if batch.follow is None
+            else batch.follow.numpy()
+        )
         return torch.from_numpy(batch.reward.numpy() + follows * value)
 
     @torch.no_grad()
