@@ -42,12 +42,10 @@ class SACConfig:
     """Gradients of actor and critics are clipped to this norm."""
     discount: float = 0.99
     """gamma."""
-    updates: int = 1
-    """Updates per environment step."""
-    n_steps: int = 1
-    """Steps whose rewards a target sums up before it asks the target critics."""
-    policy_delay: int = 1
-    """Critic updates per update of the actor and the temperature."""
+    updates: int = 2
+    """Updates of the critics per environment step."""
+    policy_delay: int = 2
+    """Updates of the critics per update of the actor and the temperature."""
     target_rate: float = 0.005
     """tau of the target critics."""
     initial_temperature: float = 0.2
@@ -106,6 +104,7 @@ class SAC(Copied):
         self.pink = PinkNoise(self.generator)
         self.updates = 0
         self.utility = torch.zeros(1)
+        """min Q of the last batch the actor was updated on, (B,)."""
         rate, clip = config.learning_rate, config.max_grad_norm
         self.actor_step = Adam(self.actor.flat, self.actor.grad, rate, clip)
         self.critic_step = Adam(self.critics.flat, self.critics.grad, rate, clip)
@@ -131,9 +130,9 @@ class SAC(Copied):
         return environments * self.config.updates
 
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
-        """One gradient step of critics, actor and temperature, and of the targets; returns what to ``log``.
+        """One step of the critics and targets and, every ``policy_delay`` times, of the actor and the temperature.
 
-        Writes over the batch's actions.
+        Returns what to ``log``; writes over the batch's actions.
         """
         alpha = math.exp(self.log_alpha.item())
         self.updates += 1
@@ -151,7 +150,7 @@ class SAC(Copied):
             self._update_temperature(entropy)
             steps = self.updates // self.config.policy_delay
             self.averaged.flat.lerp_(self.actor.flat, averaging_rate(self.config.average_rate, steps))
-        if log:
+        if log and self.updates >= self.config.policy_delay:  # before that the actor has not been judged
             losses |= {"q": self.utility.mean().item(), "entropy": entropy, "temperature": alpha}
         return losses
 
@@ -161,18 +160,14 @@ class SAC(Copied):
 
         Args:
             batch: B transitions.
-            judged: actions drawn for s~ and s~', (2B, d).
-            log_prob: of that draw, (2B,).
+            judged: actions drawn for s~', the last B rows of (..., d).
+            log_prob: of that draw, the last B of (...,).
             alpha: temperature.
         """
         self.view.write(batch.next_action, judged[-batch.size :], batch.next_observation)
         q = self.targets.forward(batch.next_inputs, keep=False).numpy()[..., 0]
         value = q.min(0) - np.float32(alpha) * log_prob.numpy()[-batch.size :]
-        follows = (
-            np.float32(self.config.discount) * (1 - batch.terminated.numpy())
-            if batch.follow is None
-            else batch.follow.numpy()
-        )
+        follows = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
         return torch.from_numpy(batch.reward.numpy() + follows * value)
 
     @torch.no_grad()
