@@ -47,7 +47,13 @@ def test_recipes_are_fields_that_exist():
     assert {agent: default(agent) for agent in AGENTS} == {
         "sac": "ours", "td3": "ours", "fastsac": "cpu", "ppo": "", "ppo_lag": "",
     }  # fmt: skip
-    assert find("sac", "") == find("td3", "ours") == ({}, {})
+    assert find("sac", "") == ({}, {}) and find("td3", "ours") == find("ppo", "") == ({"batch_size": 256}, {})
+
+
+def test_a_recipe_sets_the_batch_unless_the_run_does():
+    batches = {recipe: grid(RunSpec("Ant-v5"), recipe=[recipe])[0].batch_size for recipe in ("ours", "paper")}
+    assert batches == {"ours": 128, "paper": 256}
+    assert grid(RunSpec("Ant-v5", recipe="paper", batch_size=64))[0].batch_size == 64
 
 
 @pytest.mark.parametrize("agent", ["sac", "td3"])
@@ -67,7 +73,7 @@ def test_an_unknown_recipe(slewrl):
 
 
 def test_a_key_names_the_recipe_unless_it_is_the_default():
-    ours, named, paper = (RunSpec("Ant-v5", recipe=recipe) for recipe in ("", "ours", "paper"))
+    ours, named, paper = grid(RunSpec("Ant-v5"), recipe=("", "ours", "paper"))
     assert ours.key == named.key == "Ant-v5-tight-sac-ddsrad-normalized-s12345"
     assert paper.key == "Ant-v5-tight-sac-ddsrad-normalized-recipe=paper-s12345"
     assert difference(dataclasses.asdict(ours), dataclasses.asdict(named)) == ""
@@ -100,7 +106,7 @@ def test_the_commands_say_it(slewrl):
 def test_a_run_of_version_2(tmp_path, agent, preset, recipe):
     old = {"task": "Pendulum-v1", "agent": agent, **({} if preset is None else {"preset": preset})}
     (tmp_path / "run.json").write_text(json.dumps({"version": 2, "spec": old}))
-    assert RunFolder(tmp_path).spec() == RunSpec("Pendulum-v1", agent=agent, recipe=recipe)
+    assert RunFolder(tmp_path).spec() == RunSpec("Pendulum-v1", agent=agent, recipe=recipe, batch_size=256)
     (tmp_path / "run.json").write_text(json.dumps({"version": 3, "spec": old | {"preset": ""}}))
     with pytest.raises(ValueError, match="unknown entries .'preset'"):
         RunFolder(tmp_path).spec()
@@ -231,6 +237,7 @@ def test_a_method_as_printed(layer, agent):
     assert printed == replace(
         spec,
         recipe="" if agent == "fastsac" else "paper",
+        batch_size=240 if agent == "fastsac" else 256,
         density="normalized" if agent == "td3" else "action",
         agent_options=agent_options,
         layer_options=layer_options,
@@ -295,7 +302,7 @@ def test_the_papers_grids_run_as_printed(name):
     assert {spec.recipe for spec in campaign.runs} == recipes
     ours = Selection(recipe="ours").of(campaign)
     assert ours.name == f"{name}-ours" and not any(map(is_printed, ours.runs))
-    kept = ("task", "limits", "layer", "agent", "seed", "steps", "learning_starts", "batch_size", "environments")
+    kept = ("task", "limits", "layer", "agent", "seed", "steps", "learning_starts", "environments")
     assert [[getattr(s, n) for n in kept] for s in ours.runs] == [[getattr(s, n) for n in kept] for s in campaign.runs]
     assert {spec.density for spec in ours.runs} == {"normalized"}
     assert all(set(spec.agent_options) == set() for spec in ours.runs)

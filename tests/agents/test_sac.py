@@ -196,3 +196,32 @@ def test_heads_go_back_as_autograd_does(mean_bound):
     heads = _Heads(*(x.detach() for x in heads))
     assert torch.allclose(sac._heads_backward(heads, *weights), expected, atol=1e-6)
     assert (expected == 0).any() and (expected[:, 2:] != 0).any()
+
+
+def test_the_actor_waits_for_its_turn():
+    """With policy_delay 2 the critics and targets learn from every batch, actor and temperature from every other."""
+    sac = agent(config=replace(SMALL, policy_delay=2))
+    before = {name: value.clone() for name, value in state(sac).items()}
+    assert "q" not in sac.update(batch(1), log=True)
+    moved = {name for name, value in state(sac).items() if not torch.equal(value, before[name])}
+    assert moved == {"critics", "targets"}
+    log = sac.update(batch(2), log=True)
+    assert log.keys() == {"critic_loss", "q", "entropy", "temperature"}
+    assert all(not torch.equal(value, before[name]) for name, value in state(sac).items())
+
+
+def state(sac):
+    return {name: getattr(sac, name).flat for name in ("actor", "averaged", "critics", "targets")} | {
+        "log_alpha": sac.log_alpha
+    }
+
+
+def test_a_critic_update_alone_is_the_one_of_both():
+    """What the critics learn from a batch does not depend on whether the actor learns from it as well."""
+    one, other = (agent(config=replace(SMALL, policy_delay=delay)) for delay in (1, 2))
+    noise = torch.randn(2 * B, 2, generator=torch.Generator().manual_seed(5))
+    one._noise = lambda like: noise
+    other._noise = lambda like: noise[B:]
+    for sac in (one, other):
+        sac.update(batch(1))
+    assert torch.allclose(one.critics.flat, other.critics.flat, atol=1e-7)

@@ -33,6 +33,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {
             _PAPER_RUN,
             {
                 **_PAPER_AGENT,
+                "policy_delay": 1,
                 "initial_temperature": 1.0,
                 "temperature_rate": 3e-4,
                 "target_entropy_per_joint": -1.0,
@@ -41,7 +42,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {
         ),
     },
     "td3": {
-        "ours": Recipe({}, {}),
+        "ours": Recipe({"batch_size": 256}, {}),
         "paper": Recipe(
             _PAPER_RUN,
             {
@@ -94,13 +95,16 @@ RECIPES: dict[str, dict[str, Recipe]] = {
 }
 """Agent -> recipe; the first is the default."""
 
+NO_RECIPE = Recipe({"batch_size": 256}, {})
+"""Of PPO, which has no use for a batch size: what its runs have always written down."""
+
 
 def find(agent: str, recipe: str) -> Recipe:
-    """An agent's recipe by name; "" is the default one, and empty for agents without any."""
+    """An agent's recipe by name; "" is the default one, and ``NO_RECIPE`` for agents without any."""
     known = RECIPES.get(agent, {})
     if recipe and recipe not in known:
         raise ValueError(f"recipe is {recipe!r}, but {agent} has {', '.join(known) or 'none'}")
-    return known[recipe or default(agent)] if known else Recipe({}, {})
+    return known[recipe or default(agent)] if known else NO_RECIPE
 
 
 def default(agent: str) -> str:
@@ -117,5 +121,5 @@ def upgraded(spec: dict[str, Any]) -> dict[str, Any]:
     """A spec from before there were recipes, when SAC and TD3 had the paper's; any other as it is."""
     if "recipe" in spec:
         return spec
-    kept = {name: value for name, value in spec.items() if name != "preset"}
+    kept = {"batch_size": 256} | {name: value for name, value in spec.items() if name != "preset"}
     return {**kept, "recipe": "paper" if spec.get("agent", "sac") in ("sac", "td3") else spec.get("preset", "")}

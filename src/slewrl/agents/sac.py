@@ -43,8 +43,10 @@ class SACConfig:
     """Gradients of actor and critics are clipped to this norm."""
     discount: Annotated[float, SHARE] = 0.99
     """gamma."""
-    updates: Annotated[int, COUNT] = 1
-    """Updates per environment step."""
+    updates: Annotated[int, COUNT] = 2
+    """Updates of the critics per environment step."""
+    policy_delay: Annotated[int, COUNT] = 2
+    """Updates of the critics per update of the actor and the temperature."""
     target_rate: Annotated[float, SHARE] = 0.005
     """tau of the target critics."""
     initial_temperature: Annotated[float, POSITIVE] = 0.2
@@ -103,6 +105,8 @@ class SAC(Copied, OffPolicy):
         self.view = CriticView(limits, config.critic_input)
         self.pink = PinkNoise(self.generator)
         self.updates = 0
+        self.utility = torch.zeros(1)
+        """min Q of the last batch the actor was updated on, (B,)."""
         rate, clip = config.learning_rate, config.max_grad_norm
         self.actor_step = Adam(self.actor.flat, self.actor.grad, rate, clip)
         self.critic_step = Adam(self.critics.flat, self.critics.grad, rate, clip)
@@ -132,25 +136,28 @@ class SAC(Copied, OffPolicy):
         return environments * self.config.updates
 
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
-        """One gradient step of critics, actor and temperature, and of the targets; returns what to ``log``.
+        """One step of the critics and targets and, every ``policy_delay`` times, of the actor and the temperature.
 
-        Writes over the batch's actions.
+        Returns what to ``log``; writes over the batch's actions.
         """
         alpha = math.exp(self.log_alpha.item())
+        self.updates += 1
+        improves = self.updates % self.config.policy_delay == 0
         self.view.write(batch.action, batch.action, batch.observation)
         # One pass of the actor over s~ and s~': it does not change before its own step below.
-        heads, draw = self._draw(batch.observations)
+        heads, draw = self._draw(batch.observations if improves else batch.next_observation)
         errors = self.critics.fit(batch.inputs, self.target(batch, draw.judged, draw.log_prob, alpha))
         losses = {"critic_loss": errors.square().mean().item()} if log else {}
         self.critic_step.step()
         self.targets.flat.lerp_(self.critics.flat, self.config.target_rate)
-        utility = self._update_actor(batch, alpha, heads, draw)
         entropy = -float(draw.log_prob.numpy()[: batch.size].mean())
-        self._update_temperature(entropy)
-        self.updates += 1
-        self.averaged.flat.lerp_(self.actor.flat, averaging_rate(self.config.average_rate, self.updates))
-        if log:
-            losses |= {"q": utility.mean().item(), "entropy": entropy, "temperature": alpha}
+        if improves:
+            self.utility = self._update_actor(batch, alpha, heads, draw)
+            self._update_temperature(entropy)
+            steps = self.updates // self.config.policy_delay
+            self.averaged.flat.lerp_(self.actor.flat, averaging_rate(self.config.average_rate, steps))
+        if log and self.updates >= self.config.policy_delay:  # before that the actor has not been judged
+            losses |= {"q": self.utility.mean().item(), "entropy": entropy, "temperature": alpha}
         return losses
 
     @torch.no_grad()
@@ -159,13 +166,13 @@ class SAC(Copied, OffPolicy):
 
         Args:
             batch: B transitions.
-            judged: actions drawn for s~ and s~', (2B, d).
-            log_prob: of that draw, (2B,).
+            judged: actions drawn for s~', the last B rows of (..., d).
+            log_prob: of that draw, the last B of (...,).
             alpha: temperature.
         """
-        self.view.write(batch.next_action, judged[batch.size :], batch.next_observation)
+        self.view.write(batch.next_action, judged[-batch.size :], batch.next_observation)
         q = self.targets.forward(batch.next_inputs, keep=False).numpy()[..., 0]
-        value = q.min(0) - np.float32(alpha) * log_prob.numpy()[batch.size :]
+        value = q.min(0) - np.float32(alpha) * log_prob.numpy()[-batch.size :]
         follows = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
         return torch.from_numpy(batch.reward.numpy() + follows * value)
 

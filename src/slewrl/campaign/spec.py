@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from slewrl.errors import shortened
 from slewrl.registry import Registry, did_you_mean
-from slewrl.training.runs import RunSpec
+from slewrl.training.runs import RunSpec, with_recipe
 
 FIELDS = tuple(field.name for field in dataclasses.fields(RunSpec))
 MOST_RUNS = 100_000
@@ -68,7 +68,8 @@ def grid(base: RunSpec | None = None, **axes: Iterable[Any]) -> tuple[RunSpec, .
         sizes = ", ".join(f"{name} ({len(values)})" for name, values in lists.items())
         raise ValueError(f"grid has {count:,} runs, expected at most {MOST_RUNS:,}; its lists are: {sizes}")
     start = base or RunSpec()
-    return tuple(replace(start, **dict(zip(lists, values, strict=True))) for values in product(*lists.values()))
+    runs = (replace(start, **dict(zip(lists, values, strict=True))) for values in product(*lists.values()))
+    return tuple(map(with_recipe, runs))
 
 
 @dataclass(frozen=True)

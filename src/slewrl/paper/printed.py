@@ -24,27 +24,23 @@ def as_printed(spec: RunSpec) -> RunSpec:
     if spec.agent not in AGENTS:
         raise ValueError(f"the paper says nothing of {spec.agent}; its agents are: {', '.join(AGENTS)}")
     agent, layer = options(spec.agent, spec.layer)
-    return with_recipe(
-        replace(
-            spec,
-            recipe="paper" if "paper" in RECIPES[spec.agent] else spec.recipe,
-            density="action" if spec.agent in ENTROPIES else spec.density,
-            limits=limits(spec.task, spec.limits),
-            agent_options={**agent, **spec.agent_options},
-            layer_options={**layer, **spec.layer_options},
-        )
+    return replace(
+        with_recipe(spec, "paper" if "paper" in RECIPES[spec.agent] else spec.recipe),
+        density="action" if spec.agent in ENTROPIES else spec.density,
+        limits=limits(spec.task, spec.limits),
+        agent_options={**agent, **spec.agent_options},
+        layer_options={**layer, **spec.layer_options},
     )
 
 
 def as_ours(spec: RunSpec) -> RunSpec:
     """The inverse, but for the limits: our recipe, and what ``as_printed`` sets left out again."""
-    recipe = "" if spec.recipe == "paper" else spec.recipe
+    ours = with_recipe(spec, "" if spec.recipe == "paper" else spec.recipe)
     if not is_printed(spec):
-        return replace(spec, recipe=recipe)
+        return ours
     agent, layer = options(spec.agent, spec.layer)
     return replace(
-        spec,
-        recipe=recipe,
+        ours,
         density=RunSpec().density,
         agent_options={name: x for name, x in spec.agent_options.items() if agent.get(name) != x},
         layer_options={name: x for name, x in spec.layer_options.items() if layer.get(name) != x},

@@ -65,7 +65,7 @@ class RunSpec:
     """How many step together; SAC and TD3 make one update per step of each, FastSAC a few of all, PPO collects."""
     learning_starts: int = 10_000
     """Steps with random actions (uniform in F_t; none and aram: in the range) before the first update; PPO has none."""
-    batch_size: int = 256
+    batch_size: int = 128
     """Transitions per update, from the replay; PPO's own is agent.minibatch."""
     capacity: int = 1_000_000
     """Rows of the replay that are sampled from, where the agent has one."""
@@ -104,10 +104,12 @@ class RunSpec:
         return "-".join(str(part).replace(":", ".").replace("/", ".") for part in parts)
 
 
-def with_recipe(spec: RunSpec) -> RunSpec:
-    """The spec with what its recipe sets of a run, where it has the usual value."""
-    fields = recipes.find(spec.agent, spec.recipe).run
-    return dataclasses.replace(spec, **{n: v for n, v in fields.items() if getattr(spec, n) == _DEFAULTS[n]})
+def with_recipe(spec: RunSpec, recipe: str | None = None) -> RunSpec:
+    """The spec with what its recipe, or another, sets of a run, where it has the usual value or its own recipe's."""
+    recipe = spec.recipe if recipe is None else recipe
+    before, now = (_DEFAULTS | recipes.find(spec.agent, name).run for name in (spec.recipe, recipe))
+    fields = {name: now[name] for name, x in before.items() if getattr(spec, name) in (_DEFAULTS[name], x)}
+    return dataclasses.replace(spec, **{**fields, "recipe": recipe})
 
 
 def difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
