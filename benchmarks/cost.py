@@ -20,7 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from slewrl.paper.grids import AGENTS, CAMPAIGNS, TASKS
-from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import Trainer
 
 

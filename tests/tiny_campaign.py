@@ -8,7 +8,7 @@ import numpy as np
 
 from slewrl.campaign.spec import Campaign
 from slewrl.campaign.store import Store
-from slewrl.training.runs import RunSpec
+from slewrl.training.spec import RunSpec
 
 JOINTS = ("bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot")
 BASE = RunSpec("HalfCheetah-v5", limits="tight", steps=2_000, evaluate_every=1_000, evaluate_episodes=2)

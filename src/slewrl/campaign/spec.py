@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from slewrl.errors import shortened
 from slewrl.registry import did_you_mean
-from slewrl.training.runs import RunSpec
+from slewrl.training.spec import RunSpec
 
 FIELDS = tuple(field.name for field in dataclasses.fields(RunSpec))
 MOST_RUNS = 100_000

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from slewrl.campaign.spec import Campaign, grid
-from slewrl.training.runs import RunSpec
+from slewrl.training.spec import RunSpec
 
 SEEDS = tuple(range(12345, 112345, 10_000))
 """Ten; the first five are the paper's."""
