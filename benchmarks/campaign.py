@@ -31,7 +31,7 @@ from slewrl.campaign.spec import Campaign, grid
 from slewrl.campaign.store import Store
 from slewrl.campaign.view import watched
 from slewrl.paper.grids import AGENTS, METHODS, RIVALS, TASKS
-from slewrl.training.runs import RunSpec
+from slewrl.training.spec import RunSpec
 
 EVALUATIONS, INCREMENTS, BINS, EPISODES, JOINTS = 300, 500, 50, 10, 8
 """Rows of a run's files, and columns: those of Ant-v5 at the paper's budget."""

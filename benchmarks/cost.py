@@ -21,7 +21,8 @@ from rich.table import Table
 
 from slewrl.campaign.grids import CAMPAIGNS
 from slewrl.paper.grids import AGENTS, TASKS
-from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import Trainer
 
 

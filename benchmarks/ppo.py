@@ -32,7 +32,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import Trainer
 
 MINIBATCH, EPOCHS = 64, 10

@@ -29,8 +29,11 @@ from rich.console import Console
 from rich.table import Table
 
 from slewrl import RateLimits
-from slewrl.training.runs import RunFolder, RunSpec, difference, write_csv
-from slewrl.training.trainer import EVALUATION_SEED, check_spec, train
+from slewrl.training.checks import check_spec
+from slewrl.training.evaluate import EVALUATION_SEED
+from slewrl.training.run_folder import RunFolder, write_csv
+from slewrl.training.spec import RunSpec, difference
+from slewrl.training.trainer import train
 
 EPISODES, EVALUATIONS = 5, 20
 NAMES = {"gae": "scalar advantage (GAE)", "action": "action-conditioned advantage"}

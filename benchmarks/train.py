@@ -37,7 +37,8 @@ from rich.table import Table
 
 from slewrl import RateLimits
 from slewrl.agents.nets import product
-from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import Trainer
 
 Advance = Callable[[int], None]

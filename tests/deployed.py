@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from slewrl.deploy.export import export_bundle
-from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import train
 
 SPEC = RunSpec("Pendulum-v1", steps=300, learning_starts=200, evaluate_every=300, evaluate_episodes=1, batch_size=16)

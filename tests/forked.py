@@ -12,7 +12,7 @@ CONTEXT.set_forkserver_preload(["slewrl.training.trainer", "slewrl.agents.sac", 
 
 
 def _train(path: str) -> None:
-    from slewrl.training.runs import RunFolder
+    from slewrl.training.run_folder import RunFolder
     from slewrl.training.trainer import train
 
     folder = RunFolder(Path(path))
@@ -48,11 +48,11 @@ TRAPS = ("unlink", "rmdir", "replace", "fsync", "posix_fallocate")
 def _extend(path: str, steps: int, calls: int, log_every: int) -> None:
     import signal
 
-    from slewrl.training import trainer
+    from slewrl.training import resume, trainer
     from slewrl.training.extend import extend
-    from slewrl.training.runs import RunFolder
+    from slewrl.training.run_folder import RunFolder
 
-    trainer.LOG_EVERY, left = log_every, [calls]
+    resume.LOG_EVERY, left = log_every, [calls]
 
     def trap(function):
         def counted(*arguments, **more):

@@ -36,6 +36,12 @@ def test_training_does_not_load_the_compiler():
     )
 
 
+def test_what_a_run_is_reads_without_torch():
+    """Report, campaign and paper read specs and folders of runs by the thousand."""
+    read = "import slewrl.training.spec, slewrl.training.run_folder, slewrl.campaign.store, slewrl.paper.grids"
+    assert loaded_after(read, *HEAVY, "torch") == []
+
+
 def test_the_robot_side_needs_no_torch():
     code = (
         "import sys; sys.modules['torch'] = None;"

@@ -8,7 +8,7 @@ import numpy as np
 
 from slewrl.campaign.spec import Campaign
 from slewrl.campaign.store import Store
-from slewrl.training.runs import RunSpec
+from slewrl.training.spec import RunSpec, with_recipe
 
 JOINTS = ("bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot")
 BASE = RunSpec("HalfCheetah-v5", limits="tight", steps=2_000, evaluate_every=1_000, evaluate_episodes=2)
@@ -31,7 +31,8 @@ def cell(values, use=0.5, measures=None, **fields):
     ``measures``: more columns of episodes.csv, as a walking robot's runs have them; they come fourth.
     """
     more = [measures] if measures else []
-    return [(replace(BASE, seed=seed, **fields), value, use, *more) for seed, value in enumerate(values, 1)]
+    base = with_recipe(replace(BASE, **fields))
+    return [(replace(base, seed=seed), value, use, *more) for seed, value in enumerate(values, 1)]
 
 
 def write_campaign(path, runs, waiting=(), joints=JOINTS, violations=0, raw=0.25, sizes=TINY, evaluated=0, name="tiny"):

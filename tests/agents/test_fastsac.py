@@ -15,7 +15,7 @@ from slewrl.agents.normalize import Normalizer
 from slewrl.agents.recipes import RECIPES
 from slewrl.agents.replay import Batch, Replay
 from slewrl.envs.vec_env import Layout, Mirror
-from slewrl.training.runs import RunSpec
+from slewrl.training.spec import RunSpec
 
 LIMITS = RateLimits([0.2, 0.2], low=-1.0, high=1.0)
 N, D, B, PRIVILEGED = 7, 2, 32, 2

@@ -32,9 +32,11 @@ from slewrl.deploy.c_export import policy_header
 from slewrl.deploy.export import deployed, export_bundle, rebuilt
 from slewrl.metrics import rate_use
 from slewrl.training import checkpoint
+from slewrl.training.checks import check_spec
 from slewrl.training.policy import load_policy
-from slewrl.training.runs import RunFolder, RunSpec
-from slewrl.training.trainer import Trainer, check_spec, train
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
+from slewrl.training.trainer import Trainer, train
 
 LIMITS = RateLimits([0.2, 0.5], low=-1.0, high=1.0)
 N = 5

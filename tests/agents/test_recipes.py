@@ -28,8 +28,10 @@ from slewrl.report.data import PRINTED, load
 from slewrl.report.plates import plates
 from slewrl.report.tables import markdown, tables
 from slewrl.training.checkpoint import CheckpointError
-from slewrl.training.runs import RunFolder, RunSpec, difference, with_recipe
-from slewrl.training.trainer import make_agent, of_run
+from slewrl.training.resume import of_run
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.setup import make_agent
+from slewrl.training.spec import RunSpec, difference, with_recipe
 
 RESULTS = Path(__file__).parents[2] / "results"
 CAMPAIGNS_JSON = sorted(RESULTS.glob("*/campaign.json"))

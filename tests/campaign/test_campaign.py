@@ -24,7 +24,7 @@ from slewrl.layers import LAYERS
 from slewrl.paper.grids import METHODS, SEEDS, TASKS
 from slewrl.paper.printed import is_printed
 from slewrl.training.policy import evaluate_run
-from slewrl.training.runs import RunSpec
+from slewrl.training.spec import RunSpec
 
 TINY = RunSpec(
     "Pendulum-v1", steps=300, learning_starts=100, evaluate_every=100, evaluate_episodes=1, batch_size=8,
@@ -469,7 +469,7 @@ def test_a_worker_stops_when_its_runner_is_killed(tmp_path):
     parent = f"""
 import time
 from slewrl.campaign.runner import start
-from slewrl.training.runs import RunFolder
+from slewrl.training.run_folder import RunFolder
 folder = RunFolder(__import__("pathlib").Path({str(folder.path)!r}))
 start(folder.path)
 while not (folder.locked and folder.checkpoints.exists()):

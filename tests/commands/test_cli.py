@@ -15,8 +15,9 @@ from slewrl import LAYERS, RateLimits, __version__
 from slewrl.cli import refuse_repeats
 from slewrl.commands.train import Train, _value
 from slewrl.training import checkpoint
-from slewrl.training.runs import RunFolder, RunSpec
-from slewrl.training.trainer import check_spec
+from slewrl.training.checks import check_spec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 
 URDF = Path(__file__).parents[2] / "examples" / "leg.urdf"
 

@@ -25,7 +25,8 @@ from slewrl.deploy.limiter import RateLimiter
 from slewrl.errors import UserFacingError
 from slewrl.limits import boxmath
 from slewrl.training.policy import load_policy
-from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import train
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc to compile the header with")

@@ -18,7 +18,7 @@ from slewrl.metrics import rate_use
 from slewrl.robots import ROBOTS
 from slewrl.training import checkpoint
 from slewrl.training.policy import load_policy
-from slewrl.training.runs import RunFolder
+from slewrl.training.run_folder import RunFolder
 
 onnx = pytest.importorskip("onnx", reason='ONNX is not installed: pip install "slewrl[onnx]"')
 pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')

@@ -13,7 +13,7 @@ from slewrl.agents.td3 import TD3Config
 from slewrl.campaign.grids import CAMPAIGNS
 from slewrl.campaign.spec import load_campaign
 from slewrl.paper.grids import SEEDS
-from slewrl.training.runs import RunSpec, with_recipe
+from slewrl.training.spec import RunSpec, with_recipe
 
 PAGE = (ROOT / "docs" / "paper_map.md").read_text(encoding="utf-8")
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| in the paper")]

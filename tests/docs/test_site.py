@@ -188,7 +188,7 @@ def test_the_api_pages_name_what_is_there(page):
     ("path", "link", "expected"),
     [
         ("docs/training.md", "limits.md", "limits.md"),
-        ("docs/scale.md", "../src/slewrl/training/runs.py", "files/src/slewrl/training/runs.py.md"),
+        ("docs/scale.md", "../src/slewrl/training/spec.py", "files/src/slewrl/training/spec.py.md"),
         ("docs/integrations/sb3.md", "../../examples/03_sb3.py", "../files/examples/03_sb3.py.md"),
         ("docs/datasheet_to_robot.md", "../examples", "files/examples.md"),
         ("docs/training.md", "../results/backbones/README.md", "files/results/backbones/README.md"),

@@ -13,8 +13,10 @@ from slewrl.cli import main
 from slewrl.envs.tasks import check_simulator, is_gymnasium, make_vec_env, task_preset, threads
 from slewrl.layers import make_layer
 from slewrl.training.policy import load_policy
-from slewrl.training.runs import RunFolder, RunSpec, with_recipe
-from slewrl.training.trainer import on_any_machine, train
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.setup import on_any_machine
+from slewrl.training.spec import RunSpec, with_recipe
+from slewrl.training.trainer import train
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from slewrl.integrations.isaaclab import IsaacWorlds
 from slewrl.integrations.simulator import joint_columns
 from slewrl.limits.augmented import previous_action
 from slewrl.metrics import rate_use
-from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import train
 
 VARIANTS = ("final_obs", "recorder", "lost")

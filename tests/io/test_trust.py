@@ -25,7 +25,7 @@ from slewrl.robots.custom import read_robot
 from slewrl.training import checkpoint
 from slewrl.training.checkpoint import CheckpointError
 from slewrl.training.policy import load_policy
-from slewrl.training.runs import RunFolder
+from slewrl.training.run_folder import RunFolder
 
 NAMED = [
     ("layer", "bomb:Layer", "layer 'bomb:Layer' (imports bomb)"),

@@ -29,9 +29,11 @@ from slewrl.layers.base import snap
 from slewrl.layers.budget import Budget, volume_share
 from slewrl.limits import boxmath
 from slewrl.limits.augmented import previous_action
+from slewrl.training.checks import check_spec
 from slewrl.training.evaluate import evaluate, evaluate_vec_env
-from slewrl.training.runs import RunFolder, RunSpec
-from slewrl.training.trainer import Trainer, check_spec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
+from slewrl.training.trainer import Trainer
 
 LIMITS = RateLimits([0.2, 0.5], low=-1.0, high=1.0)
 PREV = torch.tensor([0.0, 0.8], dtype=torch.float64)  # R+ = (.2, .2), R- = (.2, .5)

@@ -16,8 +16,10 @@ from slewrl.errors import UserFacingError
 from slewrl.layers import BENCHMARK_LAYERS
 from slewrl.layers.audit import audit, executed_by, random_limits
 from slewrl.paper.rivals import qp
-from slewrl.training.runs import RunFolder, RunSpec
-from slewrl.training.trainer import Trainer, check_spec, train
+from slewrl.training.checks import check_spec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
+from slewrl.training.trainer import Trainer, train
 
 ANT = RateLimits.preset("Ant-v5", "tight")
 SPEC = RunSpec(

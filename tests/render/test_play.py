@@ -16,7 +16,8 @@ from slewrl.envs.tasks import make_vec_env
 from slewrl.envs.vec_env import Episode
 from slewrl.errors import UserFacingError
 from slewrl.render import film, play
-from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import train
 
 pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')

@@ -29,7 +29,7 @@ from slewrl.report.tidy import tidy
 from slewrl.report.words import Words, width_of
 from slewrl.robots import ROBOTS
 from slewrl.robots.groups import groups_of, robot_of
-from slewrl.training.runs import RunSpec, with_recipe
+from slewrl.training.spec import RunSpec, with_recipe
 
 
 def robots(path, runs):

@@ -9,7 +9,7 @@ import pytest
 
 from slewrl.training.extend import extend
 from slewrl.training.policy import load_policy
-from slewrl.training.runs import RunFolder
+from slewrl.training.run_folder import RunFolder
 from slewrl.training.trainer import train
 
 OLD = Path(__file__).parents[1] / "data" / "before_the_move"

@@ -18,7 +18,8 @@ from slewrl.campaign.store import Store
 from slewrl.campaign.worker import work
 from slewrl.training import checkpoint
 from slewrl.training.logging import Logs
-from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import Trainer, train
 
 JOINT = "[/] [red]hip :cat:"

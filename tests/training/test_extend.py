@@ -22,7 +22,8 @@ from slewrl.report.data import load
 from slewrl.training import checkpoint
 from slewrl.training.extend import extend
 from slewrl.training.policy import load_policy
-from slewrl.training.runs import LOGS, RunFolder, RunSpec
+from slewrl.training.run_folder import LOGS, RunFolder
+from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import Trainer, train, train_locked
 
 ROW_EVERY = 100
@@ -56,7 +57,7 @@ falls: what was counted when a last row came too early must not be lost."""
 
 @pytest.fixture(autouse=True)
 def _rows_often(monkeypatch):
-    monkeypatch.setattr("slewrl.training.trainer.LOG_EVERY", ROW_EVERY)
+    monkeypatch.setattr("slewrl.training.resume.LOG_EVERY", ROW_EVERY)
 
 
 def trained(path: Path, spec: RunSpec) -> RunFolder:
@@ -187,7 +188,7 @@ def test_a_policy_can_be_had_in_between(tmp_path):
 def evaluated(tmp_path_factory):
     """A finished run as a campaign leaves it, with its replay."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("slewrl.training.trainer.LOG_EVERY", ROW_EVERY)
+        patch.setattr("slewrl.training.resume.LOG_EVERY", ROW_EVERY)
         folder = RunFolder(tmp_path_factory.mktemp("evaluated") / "run")
         folder.create(replace(SPECS["two environments"], steps=150))
         assert work(folder.path, keep_replay=True) == FINISHED

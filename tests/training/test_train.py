@@ -21,10 +21,11 @@ from forked import await_loop, cpu_time, training
 from slewrl import RateLimits
 from slewrl.envs.checked import BrokenEnvironmentError
 from slewrl.io.files import FOLDERS
-from slewrl.training import checkpoint
+from slewrl.training import checkpoint, run_folder
 from slewrl.training.logging import Logs
 from slewrl.training.policy import evaluate_run, load_policy
-from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import Trainer, train
 
 # A ring of 300 rows wraps three times over.
@@ -33,7 +34,8 @@ SPEC = RunSpec(
     evaluate_episodes=1, seed=7, agent_options={"hidden": [16, 16]},
 )  # fmt: skip
 PROGRAM = """
-import sys; from slewrl.training.trainer import *; f = RunFolder(Path(sys.argv[1]))
+import sys; from pathlib import Path; from slewrl.training.run_folder import RunFolder
+from slewrl.training.trainer import train; f = RunFolder(Path(sys.argv[1]))
 print("begin", flush=True); train(f.spec(), f)
 """
 
@@ -739,3 +741,8 @@ def test_checkpoints_are_the_same_to_the_byte_after_a_kill(tmp_path, agent):
     assert train(spec, folder)
     ends = [checkpoint.checkpoints(run.checkpoints)[-1].read_bytes() for run in (whole, folder)]
     assert ends[0] == ends[1]
+
+
+def test_a_run_from_a_checkout_names_its_commit():
+    checkout = Path(run_folder.__file__).parents[3]
+    assert ("commit" in run_folder.provenance()) == (checkout / ".git").exists()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from slewrl.campaign.spec import VARIANTS, Campaign, grid
 from slewrl.registry import Registry
-from slewrl.training.runs import RunSpec, with_recipe
+from slewrl.training.spec import RunSpec, with_recipe
 
 METHODS = ("boxpre", "post", "srad_ball", "srad_qp", "dtanh", "ddsrad")
 """The layers the paper compares, in the order of its tables."""

@@ -21,7 +21,8 @@ from typing import Any
 from slewrl.campaign.store import Store, note_error, noted_error, state_of
 from slewrl.campaign.worker import BUSY, ENDS, FAILED, FINISHED
 from slewrl.io.files import open_own
-from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 
 TRIES = 3
 Watch = Callable[["Runner"], None]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from slewrl.errors import shortened
 from slewrl.registry import Registry, did_you_mean
-from slewrl.training.runs import RunSpec, with_recipe
+from slewrl.training.spec import RunSpec, with_recipe
 
 FIELDS = tuple(field.name for field in dataclasses.fields(RunSpec))
 MOST_RUNS = 100_000

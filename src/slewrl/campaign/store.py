@@ -18,7 +18,8 @@ from typing import Literal
 from slewrl.campaign.spec import Campaign
 from slewrl.errors import shortened
 from slewrl.io.files import FINAL, open_own, read_json, read_text, refuse_linked_folders, write_atomically
-from slewrl.training.runs import RunFolder, RunSpec, difference, read_spec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec, difference, read_spec
 
 VERSION, BEFORE_RECIPES = 2, 1
 """Of campaign.json: what is written, and what is read as well."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from slewrl.campaign.store import error_file, note_error, state_of
 from slewrl.io.files import FINAL
 from slewrl.io.trust import code_named, require_trust
-from slewrl.training.runs import RunFolder
+from slewrl.training.run_folder import RunFolder
 
 FINISHED, STOPPED, FAILED, BUSY = 0, 3, 10, 11
 """Finished; asked to stop; raised (error.txt says what); another process is at it. 1 is Python's own."""

@@ -17,7 +17,7 @@ from slewrl.campaign.store import Store, error_file
 from slewrl.campaign.view import COLOURS, table, watched
 from slewrl.io.console import Console, bold
 from slewrl.io.trust import allow_modules_here, code_named, require_trust
-from slewrl.training.runs import RunSpec
+from slewrl.training.spec import RunSpec
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def code_of(runs: Iterable[RunSpec]) -> list[str]:
 
 def check(campaign: Campaign) -> None:
     """Refuse a campaign of which a run could not begin, before anything is written."""
-    from slewrl.training.trainer import check_spec
+    from slewrl.training.checks import check_spec
 
     seen = set()
     for spec in campaign.runs:

@@ -26,9 +26,11 @@ from slewrl.io.files import write_atomically
 from slewrl.layers.audit import Mapping, Tally, audit, executed_by, hand_written_clip, paper_formula
 from slewrl.report import page, reachable
 from slewrl.report.figures import RunResult
+from slewrl.training.evaluate import EVALUATION_SEED
 from slewrl.training.policy import load_policy
-from slewrl.training.runs import RunFolder, RunSpec
-from slewrl.training.trainer import EVALUATION_SEED, train
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
+from slewrl.training.trainer import train
 
 if TYPE_CHECKING:
     from slewrl.deploy.trial import Trial

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from slewrl.io.console import Console, bold
-from slewrl.training.runs import RunFolder
+from slewrl.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from slewrl.render.play import Seen, Walker

@@ -12,7 +12,8 @@ from slewrl.errors import UserFacingError, shortened
 from slewrl.io.console import Console, bold
 from slewrl.io.trust import allow_modules_here, code_named, require_trust
 from slewrl.paper.printed import as_printed
-from slewrl.training.runs import RunFolder, RunSpec, with_recipe
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec, with_recipe
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Train:
             return extend(folder, self.steps)
 
     def _begin(self) -> RunFolder:
-        from slewrl.training.trainer import check_spec
+        from slewrl.training.checks import check_spec
 
         spec = self._chosen()
         if code_named(spec.task, spec.layer, spec.agent):

@@ -28,8 +28,8 @@ from slewrl.layers.budget import Budget
 from slewrl.limits import RateLimits
 from slewrl.limits.box import FeasibleBox
 from slewrl.limits.parse import Values
+from slewrl.training.evaluate import EVALUATION_SEED
 from slewrl.training.policy import Policy, load_policy
-from slewrl.training.trainer import EVALUATION_SEED
 
 COMMAND = "velocity"
 """The one command of our walking tasks: ahead and to the left, m/s, and yaw rate, rad/s."""

@@ -19,7 +19,7 @@ from slewrl.report.data import Result, Results
 from slewrl.report.methods import backbone, in_order, label, prices
 from slewrl.report.stats import t_interval
 from slewrl.report.tables import amount, pipe_table
-from slewrl.training.runs import RunSpec
+from slewrl.training.spec import RunSpec
 
 CELLS = "cells.json"
 CAMPAIGN = "table1"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from slewrl.campaign import grids
 from slewrl.campaign.spec import Campaign, grid
 from slewrl.paper.printed import as_printed, limits
-from slewrl.training.runs import RunSpec, with_recipe
+from slewrl.training.spec import RunSpec, with_recipe
 
 TASKS = ("Ant-v5", "Humanoid-v5", "HalfCheetah-v5", "Hopper-v5")
 AGENTS = ("sac", "td3")

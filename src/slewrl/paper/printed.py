@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from slewrl.agents.recipes import RECIPES
-from slewrl.training.runs import RunSpec, with_recipe
+from slewrl.training.spec import RunSpec, with_recipe
 
 AGENTS = ("sac", "td3", "fastsac")
 """The paper's."""

@@ -21,7 +21,7 @@ from slewrl.render import film
 from slewrl.render.film import cannot_render, check_video, filming
 from slewrl.robots.looks import in_meshes_of
 from slewrl.training.policy import Policy, load_policy
-from slewrl.training.runs import RunFolder
+from slewrl.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from slewrl.locomotion.env import Locomotion

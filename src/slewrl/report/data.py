@@ -21,7 +21,7 @@ from slewrl.io.files import read_json, read_text
 from slewrl.paper.printed import is_printed
 from slewrl.paper.printed import options as printed_options
 from slewrl.report.stats import mean_std
-from slewrl.training.runs import RunSpec
+from slewrl.training.spec import RunSpec
 
 Array = NDArray[np.float64]
 FIELDS = ("environments", "learning_starts", "batch_size", "capacity", "evaluate_every", "evaluate_episodes")

@@ -15,6 +15,8 @@ from slewrl.limits import RateLimits
 from slewrl.limits.augmented import previous_action
 from slewrl.metrics import RateUse, increment_density, increments_and_limits, rate_use, return_cv
 
+EVALUATION_SEED = 1_000_000
+"""Evaluation episodes are reset with this and the seeds after it, in every run."""
 Act = Callable[[torch.Tensor], Decision]
 """Augmented observations (N, n) to an action for each."""
 Breaches = Callable[[NDArray[np.float32], RateLimits], int]

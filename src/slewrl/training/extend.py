@@ -14,8 +14,10 @@ from typing import Any
 from slewrl.agents.replay import ROWS, Replay, capacity_of
 from slewrl.io.files import FINAL, refuse_linked_folders, sync_folder
 from slewrl.training import checkpoint
-from slewrl.training.runs import RunFolder, RunSpec
-from slewrl.training.trainer import replay_sizes, run_limits, usable
+from slewrl.training.resume import replay_sizes, usable
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.setup import run_limits
+from slewrl.training.spec import RunSpec
 
 
 def extend(folder: RunFolder, steps: int) -> RunSpec:

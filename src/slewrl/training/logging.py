@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from slewrl.training.runs import RunFolder
+from slewrl.training.run_folder import RunFolder
 
 Report = Callable[[dict[str, Any]], None]
 

@@ -17,17 +17,11 @@ from slewrl.io.trust import code_named, require_trust
 from slewrl.limits import RateLimits
 from slewrl.robots.spec import RobotSpec
 from slewrl.training import checkpoint
-from slewrl.training.evaluate import Act, Evaluation
-from slewrl.training.runs import RunFolder, RunSpec, write_csv
-from slewrl.training.trainer import (
-    EVALUATION_SEED,
-    make_agent,
-    make_evaluator,
-    of_run,
-    on_any_machine,
-    run_limits,
-    run_task,
-)
+from slewrl.training.evaluate import EVALUATION_SEED, Act, Evaluation
+from slewrl.training.resume import of_run
+from slewrl.training.run_folder import RunFolder, write_csv
+from slewrl.training.setup import make_agent, make_evaluator, on_any_machine, run_limits, run_task
+from slewrl.training.spec import RunSpec
 
 
 @dataclass(frozen=True)

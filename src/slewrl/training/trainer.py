@@ -3,51 +3,29 @@
 import dataclasses
 import signal
 import threading
-from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 
-from slewrl.agents import agent_class, recipes
-from slewrl.agents.base import Agent
-from slewrl.agents.replay import ROWS, Batch, Replay, window
-from slewrl.envs.augment import Augment
-from slewrl.envs.reset import parse_reset
-from slewrl.envs.tasks import (
-    OWN_ROBOT,
-    check_gymnasium_task,
-    check_simulator,
-    check_task_options,
-    is_alone,
-    is_gymnasium,
-    is_simulator,
-    make_vec_env,
-    task_preset,
-)
-from slewrl.envs.vec_env import Episode, Layout
-from slewrl.errors import shortened
+from slewrl.agents.replay import ROWS, Batch, Replay
+from slewrl.envs.tasks import is_alone, is_gymnasium, make_vec_env
+from slewrl.envs.vec_env import Episode
 from slewrl.io.files import refuse_linked_folders
-from slewrl.layers import layer_class, make_layer
 from slewrl.layers.base import Decision
-from slewrl.limits import RateLimits
 from slewrl.limits.augmented import previous_action
-from slewrl.limits.resolve import resolve_limits
 from slewrl.metrics import rate_use
-from slewrl.registry import did_you_mean, option_names
 from slewrl.training import checkpoint
-from slewrl.training.checkpoint import CheckpointError
-from slewrl.training.evaluate import Act, Breaches, Evaluation, evaluate, evaluate_vec_env
+from slewrl.training.evaluate import EVALUATION_SEED, Act, Evaluation, evaluate_vec_env
 from slewrl.training.logging import Logs, Report
-from slewrl.training.runs import LOGS, RunFolder, RunSpec, check_numbers, difference
+from slewrl.training.resume import budget_of, due_logs, log_every, of_run, replay_sizes, usable
+from slewrl.training.run_folder import LOGS, RunFolder
+from slewrl.training.setup import make_agent, make_evaluator, run_limits, run_task
+from slewrl.training.spec import RunSpec
 
-LOG_EVERY = 1_000
 RECENT = ("length", "fell", "exploded")
 """What train.csv has of robots, besides: means over the episodes since its last row."""
-EVALUATION_SEED = 1_000_000
-"""Evaluation episodes are reset with this and the seeds after it, in every run."""
 SCALARS = ("step", "violations", "episodes", "last_return", "last_utilisation", "log", "recent")
 """Attributes of a Trainer that a checkpoint holds as they are."""
 
@@ -311,192 +289,6 @@ def _log(trainer: Trainer, logs: Logs, names: tuple[str, ...]) -> None:
     rows = {"train.csv": trainer.train_row, "eval.csv": trainer.evaluation_row}
     for name in names:
         logs.write(name, rows[name]())
-
-
-def log_every(spec: RunSpec) -> int:
-    """Steps between rows of train.csv."""
-    return max(LOG_EVERY, 16 * spec.environments)
-
-
-def due_logs(step: int, spec: RunSpec) -> tuple[str, ...]:
-    """Which of LOGS get a row after a step, whatever the budget."""
-    every = {"train.csv": log_every(spec), "eval.csv": spec.evaluate_every}
-    return tuple(name for name in LOGS if step % every[name] < spec.environments)
-
-
-def replay_sizes(spec: RunSpec) -> tuple[int, int]:
-    """Rows of the replay that are sampled from, and steps between checkpoints as it reckons with them."""
-    per_step = 2 + layer_class(spec.layer).self_loops  # rows a step writes at most
-    # So that the oldest checkpoint kept finds its rows, too; the replay reckons with two rows a step.
-    return min(spec.capacity, per_step * spec.steps), -(-checkpoint.KEEP * spec.evaluate_every * per_step // 2)
-
-
-def usable(state: dict[str, Any], spec: RunSpec, folder: RunFolder, replay: Replay | None) -> dict[str, Any]:
-    """The checkpoint as this run goes on from it; a CheckpointError if it does not fit, or rows or logs are damaged."""
-    of_run(state, spec, folder)
-    if "worlds" not in state:
-        raise CheckpointError("it is of an older slewrl: go on with that one")
-    state = without_last_rows(state, spec)
-    if wrong := folder.lost(state["csv"], state.get("csv_digests", {})):
-        raise CheckpointError(wrong)
-    if replay is not None and (wrong := forgotten(state, spec) or replay.damage(state)):
-        raise CheckpointError(wrong)
-    return state
-
-
-def without_last_rows(state: dict[str, Any], spec: RunSpec) -> dict[str, Any]:
-    """The checkpoint without what only the last step of a smaller budget logs, if it is of that step."""
-    budget = state["spec"]["steps"]
-    if budget == spec.steps or state["step"] < budget or due_logs(state["step"], spec) == LOGS:
-        return state
-    if "before_last" not in state:
-        raise CheckpointError(
-            f"it is the last of a run of {budget:,} steps by an older slewrl: its logs have rows that a run of "
-            f"{spec.steps:,} steps would not have"
-        )
-    return {**state, **state["before_last"]}
-
-
-def forgotten(state: dict[str, Any], spec: RunSpec) -> str:
-    """Whether the replay of a smaller budget has dropped rows that this one's still samples from; says so."""
-    before, now = (window(replay_sizes(s)[0], s.environments) for s in (budget_of(state, spec), spec))
-    if int(state["replay_written"].max()) <= before or before == now:
-        return ""
-    return f"its replay samples from {before} rows an environment, and has dropped some that {spec.steps:,} steps need"
-
-
-def budget_of(state: dict[str, Any], spec: RunSpec) -> RunSpec:
-    """The spec with the budget that a checkpoint of the run was taken with."""
-    return dataclasses.replace(spec, steps=state["spec"]["steps"])
-
-
-def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str, Any]:
-    """The checkpoint, if it is of this run as it is on the disk now, or of the same one before it was extended."""
-    if missing := [name for name in ("spec", "agent", "step") if name not in state]:
-        raise CheckpointError(f"it has no {missing[0]!r}: it is of another version")
-    if type(state["step"]) is not int or state["step"] < 0:
-        raise CheckpointError(f"its step is {shortened(state['step'])}, expected a whole number >= 0")
-    there = recipes.upgraded(state["spec"])
-    if isinstance(there, dict) and type(there.get("steps")) is int and 0 < there["steps"] < spec.steps:
-        there = {**there, "steps": spec.steps}
-    if differ := difference(there, dataclasses.asdict(spec)):
-        raise CheckpointError(f"it is of another run ({differ} in run.json)")
-    if "copies" in state and (changed := folder.changed(state["copies"])):
-        raise CheckpointError(changed)
-    return state
-
-
-def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Agent:
-    """The agent of a run, new."""
-    kind = agent_class(spec.agent)
-    options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
-    config = kind.Config(**{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
-    layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
-    layer.check(limits)
-    return kind.make(config, limits, layer, layout, spec.seed)
-
-
-def on_any_machine(spec: RunSpec) -> RunSpec:
-    """The spec of a run that was trained on a GPU, to act without one."""
-    options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
-    if "device" not in options or torch.cuda.is_available():
-        return spec
-    without = {"device": "cpu", "compile": False, "amp": "off"}
-    return dataclasses.replace(spec, agent_options={**spec.agent_options, **without})
-
-
-def run_task(spec: RunSpec, folder: RunFolder) -> str:
-    """The task of a run; of a user's own robot, by the run's own copy of its file."""
-    return f"{OWN_ROBOT}{folder.robot}" if folder.robot else spec.task
-
-
-def make_evaluator(
-    task: str, options: dict[str, Any], limits: RateLimits, breaches: Breaches
-) -> Callable[[Act, int, int], Evaluation]:
-    """What evaluates a policy of a task, with its layer's breaches: (act, episodes, seed) to what they came to."""
-    if is_gymnasium(task):
-        env = Augment(gym.make(task, disable_env_checker=True), limits)
-        return lambda act, episodes, seed: evaluate(act, env, episodes, seed, breaches)
-    # Environments are made once for each number of them: some simulators take a minute over it.
-    make = cache(partial(make_vec_env, task, limits, options=options, training=False))
-    return lambda act, episodes, seed: evaluate_vec_env(act, make, episodes, seed, breaches)
-
-
-def check_spec(spec: RunSpec) -> None:
-    """Refuse a run that could not begin, before anything is written."""
-    if not spec.task:
-        raise ValueError("--task is missing, e.g. --task HalfCheetah-v5 (or --resume RUN)")
-    check_numbers(spec)
-    kind = agent_class(spec.agent)
-    check_options("agent", kind.Config, spec.agent_options)
-    check_options("layer", layer_class(spec.layer), spec.layer_options)
-    check_task_options(spec.task, spec.task_options)
-    if is_gymnasium(spec.task):
-        check_gymnasium_task(spec.task)
-    if spec.steps <= spec.learning_starts and not kind.on_policy:
-        raise ValueError(
-            f"steps is {spec.steps}, but the first {spec.learning_starts} only fill the replay: nothing is learned "
-            "(--steps more, or --learning-starts fewer)"
-        )
-    limits = with_reset_action(spec, load_limits(spec.task, spec.limits))
-    if is_simulator(spec.task):
-        check_simulator(spec.task)
-        check_agent(spec, make_agent(spec, limits, Layout(limits.dim + 1)))
-        return  # it may take a minute to make, and be there only once: it says itself what is wrong
-    worlds = make_vec_env(spec.task, limits, 1, spec.task_options)
-    agent = make_agent(spec, worlds.limits, worlds.layout)
-    check_agent(spec, agent)
-
-
-def check_agent(spec: RunSpec, agent: Agent) -> None:
-    """Refuse an agent that could not learn from its steps, or not with this layer."""
-    first = agent.steps_before_learning(spec.environments)
-    if spec.steps < first:
-        raise ValueError(
-            f"steps is {spec.steps}, but {spec.agent} collects {first} (agent.rollout x environments) before it first "
-            "learns: nothing is learned (--steps more, or --set agent.rollout fewer)"
-        )
-    if agent.layer.self_loops and spec.agent != "sac":
-        raise ValueError(
-            f"layer {spec.layer} puts what it rejects into a replay of single steps, by a policy that draws; "
-            f"{spec.agent} has other ones: --agent sac"
-        )
-    if spec.density != RunSpec().density and not agent.measures_entropy:
-        raise ValueError(
-            f"density is {spec.density!r}, but {spec.agent} measures no entropy of actions: leave --density out"
-        )
-
-
-def check_options(owner: str, kind: Any, options: dict[str, Any]) -> None:
-    """Refuse options that ``kind``, a dataclass, does not have."""
-    if not dataclasses.is_dataclass(kind):
-        raise ValueError(f"{owner} has the options {kind!r}, expected a dataclass")
-    known = option_names(kind)
-    if unknown := set(options) - set(known):
-        hint = did_you_mean(min(unknown), known)
-        raise ValueError(
-            f"--set {owner}.{min(unknown)}: the {owner} has no such option; it has: {', '.join(known)}.{hint}"
-        )
-
-
-def load_limits(task: str, limits: str) -> RateLimits:
-    """Limits by preset name or from a limits.yaml."""
-    return resolve_limits(limits, partial(task_preset, task), said="--limits")
-
-
-def run_limits(spec: RunSpec, folder: RunFolder) -> RateLimits:
-    """The limits of a run: its own copy of the file they came from, or a preset."""
-    limits = load_limits(run_task(spec, folder), str(folder.limits) if folder.limits.exists() else spec.limits)
-    return with_reset_action(spec, limits)
-
-
-def with_reset_action(spec: RunSpec, limits: RateLimits) -> RateLimits:
-    """The limits with the run's own reset action, if it has one."""
-    if not spec.reset_action:
-        return limits
-    if not is_gymnasium(spec.task):
-        raise ValueError(f"--reset-action is for Gymnasium tasks: {spec.task} starts from its robot's default pose")
-    return limits.with_reset(parse_reset(spec.reset_action))
 
 
 class _Interrupts:

@@ -1,0 +1,77 @@
+"""What is refused before a run begins: a spec whose task, agent, layer and numbers could not train together."""
+
+import dataclasses
+from typing import Any
+
+from slewrl.agents import agent_class
+from slewrl.agents.base import Agent
+from slewrl.envs.tasks import (
+    check_gymnasium_task,
+    check_simulator,
+    check_task_options,
+    is_gymnasium,
+    is_simulator,
+    make_vec_env,
+)
+from slewrl.envs.vec_env import Layout
+from slewrl.layers import layer_class
+from slewrl.registry import did_you_mean, option_names
+from slewrl.training.setup import load_limits, make_agent, with_reset_action
+from slewrl.training.spec import RunSpec, check_numbers
+
+
+def check_spec(spec: RunSpec) -> None:
+    """Refuse a run that could not begin, before anything is written."""
+    if not spec.task:
+        raise ValueError("--task is missing, e.g. --task HalfCheetah-v5 (or --resume RUN)")
+    check_numbers(spec)
+    kind = agent_class(spec.agent)
+    check_options("agent", kind.Config, spec.agent_options)
+    check_options("layer", layer_class(spec.layer), spec.layer_options)
+    check_task_options(spec.task, spec.task_options)
+    if is_gymnasium(spec.task):
+        check_gymnasium_task(spec.task)
+    if spec.steps <= spec.learning_starts and not kind.on_policy:
+        raise ValueError(
+            f"steps is {spec.steps}, but the first {spec.learning_starts} only fill the replay: nothing is learned "
+            "(--steps more, or --learning-starts fewer)"
+        )
+    limits = with_reset_action(spec, load_limits(spec.task, spec.limits))
+    if is_simulator(spec.task):
+        check_simulator(spec.task)
+        check_agent(spec, make_agent(spec, limits, Layout(limits.dim + 1)))
+        return  # it may take a minute to make, and be there only once: it says itself what is wrong
+    worlds = make_vec_env(spec.task, limits, 1, spec.task_options)
+    agent = make_agent(spec, worlds.limits, worlds.layout)
+    check_agent(spec, agent)
+
+
+def check_agent(spec: RunSpec, agent: Agent) -> None:
+    """Refuse an agent that could not learn from its steps, or not with this layer."""
+    first = agent.steps_before_learning(spec.environments)
+    if spec.steps < first:
+        raise ValueError(
+            f"steps is {spec.steps}, but {spec.agent} collects {first} (agent.rollout x environments) before it first "
+            "learns: nothing is learned (--steps more, or --set agent.rollout fewer)"
+        )
+    if agent.layer.self_loops and spec.agent != "sac":
+        raise ValueError(
+            f"layer {spec.layer} puts what it rejects into a replay of single steps, by a policy that draws; "
+            f"{spec.agent} has other ones: --agent sac"
+        )
+    if spec.density != RunSpec().density and not agent.measures_entropy:
+        raise ValueError(
+            f"density is {spec.density!r}, but {spec.agent} measures no entropy of actions: leave --density out"
+        )
+
+
+def check_options(owner: str, kind: Any, options: dict[str, Any]) -> None:
+    """Refuse options that ``kind``, a dataclass, does not have."""
+    if not dataclasses.is_dataclass(kind):
+        raise ValueError(f"{owner} has the options {kind!r}, expected a dataclass")
+    known = option_names(kind)
+    if unknown := set(options) - set(known):
+        hint = did_you_mean(min(unknown), known)
+        raise ValueError(
+            f"--set {owner}.{min(unknown)}: the {owner} has no such option; it has: {', '.join(known)}.{hint}"
+        )

@@ -1,0 +1,92 @@
+"""What of a checkpoint a run goes on from: one of the same run, with its rows and logs whole.
+
+The rows that only a last step logs, and how much the replay holds, depend on the budget; so this is also where a run
+that was given a larger one finds what it keeps.
+"""
+
+import dataclasses
+from typing import Any
+
+from slewrl.agents import recipes
+from slewrl.agents.replay import Replay, window
+from slewrl.errors import shortened
+from slewrl.layers import layer_class
+from slewrl.training import checkpoint
+from slewrl.training.checkpoint import CheckpointError
+from slewrl.training.run_folder import LOGS, RunFolder
+from slewrl.training.spec import RunSpec, difference
+
+LOG_EVERY = 1_000
+
+
+def usable(state: dict[str, Any], spec: RunSpec, folder: RunFolder, replay: Replay | None) -> dict[str, Any]:
+    """The checkpoint as this run goes on from it; a CheckpointError if it does not fit, or rows or logs are damaged."""
+    of_run(state, spec, folder)
+    if "worlds" not in state:
+        raise CheckpointError("it is of an older slewrl: go on with that one")
+    state = without_last_rows(state, spec)
+    if wrong := folder.lost(state["csv"], state.get("csv_digests", {})):
+        raise CheckpointError(wrong)
+    if replay is not None and (wrong := forgotten(state, spec) or replay.damage(state)):
+        raise CheckpointError(wrong)
+    return state
+
+
+def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str, Any]:
+    """The checkpoint, if it is of this run as it is on the disk now, or of the same one before it was extended."""
+    if missing := [name for name in ("spec", "agent", "step") if name not in state]:
+        raise CheckpointError(f"it has no {missing[0]!r}: it is of another version")
+    if type(state["step"]) is not int or state["step"] < 0:
+        raise CheckpointError(f"its step is {shortened(state['step'])}, expected a whole number >= 0")
+    there = recipes.upgraded(state["spec"])
+    if isinstance(there, dict) and type(there.get("steps")) is int and 0 < there["steps"] < spec.steps:
+        there = {**there, "steps": spec.steps}
+    if differ := difference(there, dataclasses.asdict(spec)):
+        raise CheckpointError(f"it is of another run ({differ} in run.json)")
+    if "copies" in state and (changed := folder.changed(state["copies"])):
+        raise CheckpointError(changed)
+    return state
+
+
+def without_last_rows(state: dict[str, Any], spec: RunSpec) -> dict[str, Any]:
+    """The checkpoint without what only the last step of a smaller budget logs, if it is of that step."""
+    budget = state["spec"]["steps"]
+    if budget == spec.steps or state["step"] < budget or due_logs(state["step"], spec) == LOGS:
+        return state
+    if "before_last" not in state:
+        raise CheckpointError(
+            f"it is the last of a run of {budget:,} steps by an older slewrl: its logs have rows that a run of "
+            f"{spec.steps:,} steps would not have"
+        )
+    return {**state, **state["before_last"]}
+
+
+def forgotten(state: dict[str, Any], spec: RunSpec) -> str:
+    """Whether the replay of a smaller budget has dropped rows that this one's still samples from; says so."""
+    before, now = (window(replay_sizes(s)[0], s.environments) for s in (budget_of(state, spec), spec))
+    if int(state["replay_written"].max()) <= before or before == now:
+        return ""
+    return f"its replay samples from {before} rows an environment, and has dropped some that {spec.steps:,} steps need"
+
+
+def budget_of(state: dict[str, Any], spec: RunSpec) -> RunSpec:
+    """The spec with the budget that a checkpoint of the run was taken with."""
+    return dataclasses.replace(spec, steps=state["spec"]["steps"])
+
+
+def replay_sizes(spec: RunSpec) -> tuple[int, int]:
+    """Rows of the replay that are sampled from, and steps between checkpoints as it reckons with them."""
+    per_step = 2 + layer_class(spec.layer).self_loops  # rows a step writes at most
+    # So that the oldest checkpoint kept finds its rows, too; the replay reckons with two rows a step.
+    return min(spec.capacity, per_step * spec.steps), -(-checkpoint.KEEP * spec.evaluate_every * per_step // 2)
+
+
+def log_every(spec: RunSpec) -> int:
+    """Steps between rows of train.csv."""
+    return max(LOG_EVERY, 16 * spec.environments)
+
+
+def due_logs(step: int, spec: RunSpec) -> tuple[str, ...]:
+    """Which of LOGS get a row after a step, whatever the budget."""
+    every = {"train.csv": log_every(spec), "eval.csv": spec.evaluate_every}
+    return tuple(name for name in LOGS if step % every[name] < spec.environments)

@@ -1,0 +1,78 @@
+"""From a spec to its parts: limits, task, agent and what evaluates it."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import gymnasium as gym
+import torch
+
+from slewrl.agents import agent_class, recipes
+from slewrl.agents.base import Agent
+from slewrl.envs.augment import Augment
+from slewrl.envs.reset import parse_reset
+from slewrl.envs.tasks import OWN_ROBOT, is_gymnasium, make_vec_env, task_preset
+from slewrl.envs.vec_env import Layout
+from slewrl.layers import make_layer
+from slewrl.limits import RateLimits
+from slewrl.limits.resolve import resolve_limits
+from slewrl.training.evaluate import Act, Breaches, Evaluation, evaluate, evaluate_vec_env
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
+
+
+def run_limits(spec: RunSpec, folder: RunFolder) -> RateLimits:
+    """The limits of a run: its own copy of the file they came from, or a preset."""
+    limits = load_limits(run_task(spec, folder), str(folder.limits) if folder.limits.exists() else spec.limits)
+    return with_reset_action(spec, limits)
+
+
+def load_limits(task: str, limits: str) -> RateLimits:
+    """Limits by preset name or from a limits.yaml."""
+    return resolve_limits(limits, partial(task_preset, task), said="--limits")
+
+
+def with_reset_action(spec: RunSpec, limits: RateLimits) -> RateLimits:
+    """The limits with the run's own reset action, if it has one."""
+    if not spec.reset_action:
+        return limits
+    if not is_gymnasium(spec.task):
+        raise ValueError(f"--reset-action is for Gymnasium tasks: {spec.task} starts from its robot's default pose")
+    return limits.with_reset(parse_reset(spec.reset_action))
+
+
+def run_task(spec: RunSpec, folder: RunFolder) -> str:
+    """The task of a run; of a user's own robot, by the run's own copy of its file."""
+    return f"{OWN_ROBOT}{folder.robot}" if folder.robot else spec.task
+
+
+def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Agent:
+    """The agent of a run, new."""
+    kind = agent_class(spec.agent)
+    options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
+    config = kind.Config(**{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
+    layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
+    layer.check(limits)
+    return kind.make(config, limits, layer, layout, spec.seed)
+
+
+def on_any_machine(spec: RunSpec) -> RunSpec:
+    """The spec of a run that was trained on a GPU, to act without one."""
+    options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
+    if "device" not in options or torch.cuda.is_available():
+        return spec
+    without = {"device": "cpu", "compile": False, "amp": "off"}
+    return dataclasses.replace(spec, agent_options={**spec.agent_options, **without})
+
+
+def make_evaluator(
+    task: str, options: dict[str, Any], limits: RateLimits, breaches: Breaches
+) -> Callable[[Act, int, int], Evaluation]:
+    """What evaluates a policy of a task, with its layer's breaches: (act, episodes, seed) to what they came to."""
+    if is_gymnasium(task):
+        env = Augment(gym.make(task, disable_env_checker=True), limits)
+        return lambda act, episodes, seed: evaluate(act, env, episodes, seed, breaches)
+    # Environments are made once for each number of them: some simulators take a minute over it.
+    make = cache(partial(make_vec_env, task, limits, options=options, training=False))
+    return lambda act, episodes, seed: evaluate_vec_env(act, make, episodes, seed, breaches)
