@@ -1,6 +1,6 @@
-"""From a training run to the robot: export, check, and the ten lines that run on it."""
+"""Deployment: exports a trained policy, checks it, and runs it on the robot."""
 
 from typing import Literal
 
 Format = Literal["bundle", "c", "onnx", "torch", "torchscript"]
-"""What ``slewrl export`` writes."""
+"""The file formats that ``slewrl export`` writes."""

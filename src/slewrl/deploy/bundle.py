@@ -1,14 +1,14 @@
-"""A bundle: one file with a policy, its limits and all that is needed to run it. Needs numpy, not torch or ONNX.
+"""Bundles: one file with a policy, its limits and everything needed to run it. Reading one needs numpy only.
 
-The file is a line that begins with its format version and carries the SHA-256 of everything after it, then a ZIP of
+The file is a line with the format version and the SHA-256 of everything after it, followed by a ZIP of
 
     manifest.json    joints with their limits as exact decimals, the budget they share, dt, units, default pose,
                      scales, observation layout, provenance, and the SHA-256 of every other part
     policy.onnx      (observation, previous_action) -> action: network and layer
 
-stored, not compressed (``unzip`` opens it). Reading checks every byte and runs no code: JSON and numbers only; of the
-graph it takes what ``export`` writes, and no more (``graph.py``). The digests find damage and mix-ups; they are no
-signature, so take bundles from people you trust.
+stored without compression (``unzip`` opens it). Reading checks every byte, runs no code, and accepts only graphs like
+those of ``export`` (``graph.py``). The digests detect damage and mix-ups; they are not a signature, so take bundles
+from people you trust.
 """
 
 import hashlib
@@ -36,13 +36,13 @@ VERSION = 1
 MAGIC = b"slewrl-bundle "
 MANIFEST, POLICY = "manifest.json", "policy.onnx"
 HEADER = len(MAGIC) + 4 + 64 + 1
-"""Bytes of the first line: magic, version as "%3d ", digest, newline."""
+"""The length of the first line in bytes: magic, version as "%3d ", digest, newline."""
 LARGEST = 1 << 30
-"""Bytes; a policy is a few megabytes."""
+"""The largest accepted file in bytes; a policy has a few megabytes."""
 
 
 class BundleError(UserFacingError):
-    """A bundle that is damaged, or none."""
+    """The file is not a bundle, or is damaged."""
 
 
 @dataclass(frozen=True)
@@ -61,32 +61,32 @@ class JointLimits:
 
 @dataclass(frozen=True)
 class Bundle:
-    """What a bundle holds."""
+    """The contents of a bundle."""
 
     limits: JointLimits
     default_pose: NDArray[np.float64]
-    """Where the policy expects to begin, (d,), in the units of the limits."""
+    """The pose from which the policy starts, (d,), in the units of the limits."""
     observation: tuple[tuple[str, int], ...]
-    """Name and length of each part of the observation, in order, without the previous action."""
+    """The name and length of each part of the observation, in order, without the previous action."""
     manifest: dict[str, Any]
     """The whole manifest, provenance included."""
     onnx: bytes
     budget: float | None = None
-    """B, what a step of all joints together may spend, in joints at full rate; rounded down from the decimal."""
+    """The budget B over all joints, in joints at full rate, rounded down from the decimal; None without one."""
 
     @property
     def observation_size(self) -> int:
-        """Entries of the observation, without the previous action."""
+        """The length of the observation, without the previous action."""
         return sum(size for _, size in self.observation)
 
 
 def decimal(value: float) -> str:
-    """A float as the decimal it is, every digit of it."""
+    """Format a float as its exact decimal value."""
     return format(Decimal(float(value)), "f")
 
 
 def joint_rows(limits: Any) -> list[dict[str, str]]:
-    """The limits of each joint as exact decimals."""
+    """The limits of each joint as exact decimals, for a manifest."""
     columns = {key: getattr(limits, key) for key in ("up", "down", "low", "high")}
     return [
         {"name": name, "group": limits.groups[i], **{key: decimal(column[i]) for key, column in columns.items()}}
@@ -103,19 +103,19 @@ SPEC = {
     "task": "text", "agent": "text", "layer": "text", "density": "text", "seed": "a whole number or null",
     "steps": "a whole number", "agent_options": "an object", "layer_options": "an object", "recipe": "text",
 }  # fmt: skip
-"""What a spec says, as far as we read it."""
+"""The entries of a training spec that are read here, with their types."""
 
 
 class Trained(NamedTuple):
-    """What a bundle says of its training; a controller does without."""
+    """A bundle's record of its training, which a controller does not need."""
 
     step: int
-    """Of the checkpoint."""
+    """The environment step of the exported checkpoint."""
     spec: dict[str, Any]
 
     @property
     def tanh_mean(self) -> bool:
-        """Whether the actor's mean goes through a tanh."""
+        """Whether the actor's mean is bounded by a tanh."""
         try:
             options = agent_options(*(self.spec[name] for name in ("agent", "recipe", "agent_options")))
         except ValueError as error:
@@ -124,10 +124,10 @@ class Trained(NamedTuple):
 
 
 def trained(bundle: Bundle) -> Trained:
-    """How a bundle's policy was trained.
+    """Read how a bundle's policy was trained.
 
     Raises:
-        BundleError: it does not say, or not in the words of ``SPEC``; the message names the entry.
+        BundleError: an entry of ``SPEC`` is missing or malformed; the message names it.
     """
     provenance = _entry(bundle.manifest, "", "provenance", "an object")
     spec = upgraded(_entry(provenance, "provenance.", "spec", "an object"))
@@ -150,7 +150,7 @@ def _entry(found: dict[str, Any], where: str, key: str, kind: str) -> Any:
 
 
 def write(path: Path, manifest: Mapping[str, Any], onnx: bytes) -> None:
-    """Write a bundle; the digests are added here. The file is whole or not there."""
+    """Write a bundle atomically, adding the digests."""
     parts = {POLICY: onnx}
     listed = {**manifest, "parts": {name: _digest(data) for name, data in parts.items()}}
     body = _zipped({MANIFEST: json.dumps(listed, indent=1, allow_nan=False).encode(), **parts})
@@ -163,7 +163,7 @@ def write(path: Path, manifest: Mapping[str, Any], onnx: bytes) -> None:
 
 
 def _zipped(parts: dict[str, bytes]) -> bytes:
-    """The same bytes for the same parts: no times, no compression."""
+    """Make a reproducible ZIP, without timestamps or compression."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, data in parts.items():
@@ -182,13 +182,13 @@ def read(path: str | Path) -> Bundle:
     """Read a bundle and check all of it.
 
     Raises:
-        BundleError: it is no bundle, of another version, damaged, or incomplete; the message says which.
+        BundleError: the file is not a bundle, has another version, is damaged or incomplete; the message says which.
     """
     if os.path.isdir(path):
         raise BundleError(f"{path} is a folder, expected a bundle (slewrl export {path} --out policy.bundle)")
     try:
         if os.path.getsize(path) > LARGEST:
-            raise BundleError(f"it is larger than {LARGEST >> 20} MB: no bundle of ours")
+            raise BundleError(f"it is larger than {LARGEST >> 20} MB, so not a slewrl bundle")
         return parse(Path(path).read_bytes())
     except FileNotFoundError:
         raise BundleError(f"there is no file {str(path)!r} (slewrl export RUN --out {path})") from None
@@ -197,12 +197,12 @@ def read(path: str | Path) -> Bundle:
 
 
 def parse(data: bytes) -> Bundle:
-    """A bundle from its bytes, all of them checked."""
+    """Parse and check the bytes of a bundle."""
     return _understood(_parts(_body(data)))
 
 
 def _body(data: bytes) -> bytes:
-    """What the first line vouches for."""
+    """The bytes after the first line, checked against its digest."""
     if not data.startswith(MAGIC):
         raise BundleError(f"this is no slewrl bundle: it begins with {data[: len(MAGIC)]!r}")
     line, body = data[:HEADER], data[HEADER:]
@@ -224,7 +224,7 @@ def _parts(body: bytes) -> dict[str, bytes]:
             if names != [MANIFEST, POLICY]:
                 raise BundleError(f"it holds {', '.join(names) or 'nothing'}, expected {MANIFEST} and {POLICY} only")
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-                raise BundleError("its parts are compressed, expected them as they are")
+                raise BundleError("its parts are compressed, expected them stored without compression")
             return {name: archive.read(name) for name in names}
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, ValueError, OSError) as error:
         raise BundleError(f"its parts cannot be read: {error}") from error
@@ -254,7 +254,7 @@ def _understood(parts: dict[str, bytes]) -> Bundle:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, with every key once: readers differ in which of two they take."""
+    """Make a dict of a JSON object, refusing duplicate keys, which readers treat differently."""
     if twice := repeated(key for key, _ in pairs):
         raise ValueError(f"the key {twice[0][:60]!r} is there twice")
     return dict(pairs)
@@ -273,7 +273,7 @@ def _limits(manifest: dict[str, Any]) -> JointLimits:
 
 
 def _budget(text: Any, joints: int) -> float | None:
-    """None where there is none, as in bundles from before there were any."""
+    """Parse the budget; None if the bundle has none."""
     if text is None:
         return None
     given = exact(_decimal(text))
@@ -283,7 +283,7 @@ def _budget(text: Any, joints: int) -> float | None:
 
 
 def _decimal(text: Any) -> str:
-    """A decimal as ``decimal`` writes it: digits, no exponent, no fraction, and not a million of them."""
+    """Check that text is a decimal such as ``decimal`` writes: no exponent, no fraction, bounded length."""
     if not isinstance(text, str) or not re.fullmatch(r"-?[0-9]{1,400}(\.[0-9]{1,1200})?", text):
         raise ValueError(f"{str(text)[:40]!r}, expected a decimal such as '0.25' (a finite number)")
     return text

@@ -1,10 +1,10 @@
-"""C for a microcontroller: the limiter, and small policies, as one C99 header without dependencies.
+"""Exports the limiter and small policies for microcontrollers, as one C99 header without dependencies.
 
     Path("limiter.h").write_text(limiter_header(limits))
     Path("policy.h").write_text(policy_header(bundle.read("policy.bundle")))
 
-The C itself is in ``c/``, written to be read; this file fills in the numbers. The limiter gives the same bits as
-``RateLimiter``; a policy agrees with ``Controller`` to float32 rounding. How to use it: docs/c.md.
+The C code is in ``c/``; this module fills in the numbers. The limiter agrees with ``RateLimiter`` bit for bit, a policy
+with ``Controller`` to float32 rounding. docs/c.md says how to use it.
 """
 
 import re
@@ -25,7 +25,7 @@ from slewrl.limits import boxmath
 
 TEMPLATES = Path(__file__).parent / "c"
 WIDTH = 116
-"""Columns of an array, at most."""
+"""The largest line width of the header."""
 
 SPHERICAL, TANH = "u / sqrtf(1.0f + u * u)", "tanhf(u)"
 HOLD = """\
@@ -44,13 +44,13 @@ LAYERS = {
     "interval_srad": (SPHERICAL, INTERVAL),
     "boxpro": (TANH, RANGE),
 }
-"""The layers there is C for: squash (latent u to v in [-1, 1]) and placement (v to a command)."""
+"""The layers with a C version: squash (latent u to v in [-1, 1]) and placement (v to a command)."""
 
 ARRAYS: dict[type[Step], tuple[str, ...]] = {
     Dense: ("weight", "bias"), Normalize: ("shift", "scale"), Clamp: ("least", "most"),
     LayerNorm: ("gain", "offset"), Activation: (),
 }  # fmt: skip
-"""What the arrays of each kind of step are called in C."""
+"""Kind of step -> the names of its arrays in C."""
 
 LIMITER_USAGE = (
     "static slewrl_state state", "slewrl_init(&state)", "slewrl_start(&state, pose)",
@@ -73,14 +73,14 @@ CONTROL_STATE = """\
 def limiter_header(
     limits: HasLimits, *, dt: float | None = None, longest: float = 1.0, prefix: str = "slewrl", title: str = ""
 ) -> str:
-    """The limiter alone.
+    """Write the header of a limiter without a policy.
 
     Args:
-        limits: of d joints, as ``RateLimiter`` takes them.
+        limits: limits of d joints, as ``RateLimiter`` takes them.
         dt: control period in seconds; default: the limits' own. Without one there is no ``slewrl_step_dt``.
-        longest: how many nominal steps' worth a late step may move.
-        prefix: of every name in the header, so that several can live in one program.
-        title: where the limits are from, for the first line.
+        longest: the most that a late step may move, in nominal steps, >= 1.
+        prefix: prefix of every name in the header, so that one program can include several.
+        title: title for the first line, such as the source of the limits.
     """
     limiter = RateLimiter(limits, dt, longest)
     lines = _joint_lines(limiter, str(getattr(limits, "units", "")))
@@ -89,7 +89,7 @@ def limiter_header(
 
 
 def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl") -> str:
-    """The policy of a bundle with its limiter; for the layers in ``LAYERS``."""
+    """Write the header of a bundle's policy with its limiter, for the layers in ``LAYERS``."""
     how = trained(bundle)
     layer = how.spec["layer"]
     if layer not in LAYERS:
@@ -110,7 +110,7 @@ def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl
 
 
 def _numbered(net: list[Step]) -> Iterator[tuple[Step, int]]:
-    """Each step, and how many of its kind came before."""
+    """Yield each step with the number of earlier steps of its kind."""
     for i, step in enumerate(net):
         yield step, sum(type(before) is type(step) for before in net[:i])
 
@@ -119,7 +119,7 @@ def _numbered(net: list[Step]) -> Iterator[tuple[Step, int]]:
 
 
 def _limits(limiter: RateLimiter) -> str:
-    """Names, limits and dt, to the last bit."""
+    """The joint names, limits and dt as C, exact to the bit."""
     names = _array("const char *const", "names", "JOINTS", [_string(name) for name in limiter.names])
     arrays = [_array("const double", key, "JOINTS", _doubles(getattr(limiter, key))) for key in ("up", "down")]
     arrays += [_array("const double", key, "JOINTS", _doubles(getattr(limiter, key))) for key in ("low", "high")]
@@ -130,7 +130,7 @@ def _limits(limiter: RateLimiter) -> str:
 
 
 def _constants(bundle: Bundle) -> str:
-    """What the policy needs of the limits, in float32, rounded inward and guarded as in training; and its own pose."""
+    """The limits in float32, rounded inward and guarded as in training, and the policy's default pose, as C."""
     limits = bundle.limits
     _check_floats(limits)
     low, high = -_cast_down(-limits.low), _cast_down(limits.high)
@@ -150,7 +150,7 @@ def _constants(bundle: Bundle) -> str:
 
 
 def _check_floats(limits: HasLimits) -> None:
-    """Refuse what float32 cannot hold: the limiter, in double, would, but the policy was not trained there."""
+    """Refuse limits beyond float32, in which the policy is computed."""
     most = boxmath.largest(np.finfo(np.float32))
     for key in ("up", "down", "low", "high"):
         for name, value in zip(limits.names, getattr(limits, key), strict=True):
@@ -162,7 +162,7 @@ def _check_floats(limits: HasLimits) -> None:
 
 
 def _weights(net: list[Step]) -> str:
-    """Nine digits are enough to tell every float32 from the next."""
+    """The network's arrays as C, with nine digits, which identify a float32."""
     lines = ["/* The network: a row of weights for each output. */"]
     for step, k in _numbered(net):
         arrays = [np.ravel(part) for part in step if isinstance(part, np.ndarray)]
@@ -177,7 +177,7 @@ def _cast_down(values: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def _array(kind: str, name: str, size: str, values: Iterable[str]) -> str:
-    """A definition, wrapped; a number with a comment gets a line of its own."""
+    """Define a C array, wrapped; a number with a comment gets its own line."""
     lines: list[str] = []
     row = "   "
     for value in values:
@@ -198,7 +198,7 @@ def _floats(values: Iterable[float]) -> list[str]:
 
 
 def _string(text: str) -> str:
-    """A C string: anything but plain characters as octal bytes."""
+    """Quote a C string, with octal escapes for all but plain characters."""
     plain = (chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in text.encode())
     return f'"{"".join(plain)}"'
 
@@ -231,7 +231,7 @@ def _is_plain(step: Step) -> bool:
 
 
 def _forward(net: list[Step]) -> Iterator[str]:
-    """A call for each step: a linear layer goes to an array of its own, the others stay where they are."""
+    """Yield a C call per step: a linear layer writes to a new array, other steps work in place."""
     at, size = "input", "SLEWRL_OBSERVATIONS + SLEWRL_JOINTS"
     for step, k in _numbered(net):
         arrays = "".join(f", slewrl_{name}{k}" for name in ARRAYS[type(step)])
@@ -251,7 +251,7 @@ def _template(name: str) -> str:
 
 
 def _filled(template: str, fields: dict[str, str]) -> str:
-    """``@NAME@`` by its value; every one has to be known."""
+    """Replace each ``@NAME@`` of a template by its value."""
     return re.sub(r"@([A-Z_]+)@", lambda match: fields[match[1]], template)
 
 
@@ -261,7 +261,7 @@ def _joint_lines(limiter: RateLimiter, units: str) -> list[str]:
 
 
 def _banner(title: str, lines: list[str], usage: tuple[str, ...]) -> str:
-    """The first comment. Whatever a name holds, it does not end the comment."""
+    """The leading comment, escaped so that no name can end it."""
     words = [f"{title}. Written by slewrl {__version__}; do not edit.", *lines]
     plain = [re.sub(r"[^ -~]|[\\\\?]", "_", word).replace("*/", "* /").replace("/*", "/ *") for word in words]
     wrapped = [part for word in plain for part in textwrap.wrap(word, WIDTH, subsequent_indent="  ")]
@@ -269,7 +269,7 @@ def _banner(title: str, lines: list[str], usage: tuple[str, ...]) -> str:
 
 
 def _header(prefix: str, banner: str, parts: list[str]) -> str:
-    """Put together, under ``prefix``; the guard is the prefix's, so that one program can hold several."""
+    """Assemble the header under ``prefix``, with an include guard of its own."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", prefix):
         raise ValueError(f"prefix is {prefix!r}, expected small letters, digits and _ such as left_arm")
     text = "\n\n".join(part.strip("\n") for part in parts)
@@ -285,6 +285,6 @@ def _header(prefix: str, banner: str, parts: list[str]) -> str:
 
 
 def _renamed(text: str, prefix: str) -> str:
-    """Every name under ``prefix``; what is in quotes, such as the names of joints, stays."""
+    """Rename all identifiers to ``prefix``, except in string literals such as joint names."""
     names = {"slewrl_": f"{prefix}_", "SLEWRL_": f"{prefix.upper()}_"}
     return re.sub(r'"(?:[^"\\\n]|\\.)*"|\b(?:slewrl|SLEWRL)_', lambda found: names.get(found[0], found[0]), text)

@@ -1,4 +1,4 @@
-"""The certificate as a page: what was checked, how, and what came of it."""
+"""Renders a certificate as an HTML page."""
 
 from html import escape
 from typing import Any
@@ -18,7 +18,7 @@ code { overflow-wrap: anywhere; font-size: .85rem; } small { opacity: .75; }
 
 
 def page(certificate: dict[str, Any]) -> str:
-    """One self-contained HTML file."""
+    """Render the certificate as one self-contained HTML page."""
     passed, trial = certificate["passed"], certificate["trial"]
     budget = certificate["budget"]
     over = "" if budget is None else f", {trial['over_budget']:,} steps over the budget"

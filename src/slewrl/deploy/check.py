@@ -1,4 +1,4 @@
-"""Check a bundle as the robot will use it, and write a certificate that says exactly what was checked."""
+"""Checks a bundle as the robot will use it, and writes a certificate of what was checked."""
 
 import dataclasses
 import hashlib
@@ -19,14 +19,14 @@ from slewrl.deploy.controller import Controller
 from slewrl.deploy.trial import Adversary, Say
 
 PARITY = 1e-5
-"""Largest difference between torch and ONNX Runtime that passes, as a share of a joint's range."""
+"""The largest accepted difference between torch and ONNX Runtime, as a share of a joint's range."""
 
 
 # ---------------------------------------------------------------------- latency
 
 
 def latency(bundle: Bundle, steps: int = 20_000) -> dict[str, float]:
-    """Microseconds of wall time per step on this machine: p50, p99 and max, and the p50 of bare ONNX Runtime."""
+    """Measure the wall time per step in microseconds: p50, p99 and max, and the p50 of ONNX Runtime alone."""
     controller, rng = Controller(bundle), np.random.default_rng(0)
     controller.start(bundle.default_pose)
     observations = rng.standard_normal((1_000, bundle.observation_size), np.float32)
@@ -50,17 +50,17 @@ def _timed(call: Callable[[int], Any], steps: int) -> NDArray[np.float64]:
 
 
 def check(path: Path, steps: int, seed: int, say: Say, trust: bool = False) -> dict[str, Any]:
-    """Check a bundle; returns the certificate, whose ``passed`` says how it went.
+    """Check a bundle and return the certificate, whose ``passed`` is the verdict.
 
     Args:
-        path: of the bundle.
-        steps: of the adversarial trial.
-        seed: of the trial.
-        say: called with a line now and then.
+        path: path of the bundle.
+        steps: number of steps of the adversarial trial.
+        seed: seed of the trial.
+        say: called with lines of progress.
         trust: whether a layer that the bundle names by a dotted path may run (docs/trust.md).
     """
-    read(path)  # for its messages
-    data = path.read_bytes()  # once: what is checked is what is named
+    read(path)  # for its error messages
+    data = path.read_bytes()  # read once, so that the bytes checked are the bytes whose digest is certified
     found = parse(data)
     say(f"{path.name}: every byte has its SHA-256, {len(found.limits.names)} joints")
     parity = compare_to_torch(found, trust=trust)
@@ -90,7 +90,7 @@ def check(path: Path, steps: int, seed: int, say: Say, trust: bool = False) -> d
 
 
 def compare_to_torch(found: Bundle, cases: int = 10_000, trust: bool = False) -> dict[str, Any]:
-    """The graph in ONNX Runtime against the same weights and layer in torch, over random inputs of all sizes."""
+    """Compare the graph in ONNX Runtime with the same weights and layer in torch, on random inputs of all scales."""
     from slewrl.deploy.export import compare, rebuilt
 
     largest = float((compare(rebuilt(found, trust), found, cases) / (found.limits.high - found.limits.low)).max())
@@ -98,7 +98,7 @@ def compare_to_torch(found: Bundle, cases: int = 10_000, trust: bool = False) ->
 
 
 def write_certificate(certificate: dict[str, Any], folder: Path) -> list[Path]:
-    """certificate.json and a page for people, in ``folder``; returns both."""
+    """Write certificate.json and certificate.html to ``folder``, and return their paths."""
     from slewrl.deploy.certificate import page
 
     folder.mkdir(parents=True, exist_ok=True)

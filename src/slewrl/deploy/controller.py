@@ -42,7 +42,7 @@ from slewrl.deploy.limiter import RateLimiter, Vector, fill, numbers
 
 OUTPUTS = ["action"]
 STATE = ("bundle", "prev", "rates", "ramping", "holding", "fault", "bad_in_a_row")
-"""What the next command depends on."""
+"""The entries of a state: everything that the next command depends on."""
 
 
 def _whole(value: Any) -> bool:
@@ -56,19 +56,19 @@ EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "fault": (lambda fault: fault is None or isinstance(fault, str), "a reason in words, or None"),
     "bad_in_a_row": (lambda count: _whole(count) and count >= 0, "a whole number >= 0"),
 }
-"""What a state's entries have to be; the limiter checks the rest."""
+"""Entry of a state -> its check, and what to expect in words; the limiter checks the others."""
 LARGEST = float(np.finfo(np.float32).max)
-"""An observation as large as this is as good as infinite."""
+"""The bound on observations; an entry at or beyond it counts as infinite."""
 
 
 class Controller(Uncopied):
     """Runs the policy of a bundle, one step at a time.
 
     Args:
-        bundle: a file that ``slewrl export`` wrote, or what ``bundle.read`` gives.
-        patience: how many steps in a row with an unusable observation, or NaN from the network, are a fault.
-        longest: how many nominal steps' worth a late step may move.
-        ramp: whether to go to the bundle's default pose first when started elsewhere.
+        bundle: path of a file that ``slewrl export`` wrote, or a ``Bundle``.
+        patience: number of consecutive steps with an unusable observation, or NaN from the network, that is a fault.
+        longest: the most that a late step may move, in nominal steps, >= 1.
+        ramp: whether to move to the bundle's default pose first when started elsewhere.
     """
 
     instead = "make another one, Controller(bundle), and let it resume(state) with what this one's state() gives"
@@ -85,9 +85,9 @@ class Controller(Uncopied):
         self.limiter = RateLimiter(self.bundle.limits, longest=longest, budget=self.bundle.budget)
         self.steps, self.bad_observations, self.bad_outputs = 0, 0, 0
         self.fault: str | None = None
-        """Why every command is held, or None."""
+        """The reason why every command is held, or None."""
         self.ramping = False
-        """Whether the next step still goes to the default pose."""
+        """Whether the controller is still moving to the default pose."""
         self._bad_in_a_row = 0
         self._identity = hashlib.sha256(json.dumps(self.bundle.manifest, sort_keys=True).encode()).hexdigest()
         self._session = session(self.bundle)
@@ -100,20 +100,20 @@ class Controller(Uncopied):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The joints, in the order of commands."""
+        """The joint names, in the order of commands."""
         return self.limiter.names
 
     @property
     def prev(self) -> Vector:
-        """The command last handed out: what to ``start`` from after a restart, (d,)."""
+        """The last command, (d,), from which to ``start`` after a restart."""
         return self.limiter.prev
 
     def start(self, pose: Sequence[float] | NDArray[Any], ramp: bool | None = None) -> None:
-        """Begin from the pose that was measured, or from the command last handed out; clears a fault, not a hold.
+        """Start from the measured pose or from the last command. This clears a fault, but not a hold.
 
         Args:
-            pose: (d,), in the units of the limits; where actions are no poses, such as torques, the last command.
-            ramp: for this start; default as constructed. A restart in mid-run passes False.
+            pose: measured pose (d,), in the units of the limits; for actions such as torques, the last command.
+            ramp: whether to ramp this time; default as constructed. Pass False for a restart in operation.
         """
         self.limiter.start(pose)
         self.fault, self._bad_in_a_row = None, 0
@@ -123,12 +123,12 @@ class Controller(Uncopied):
     def step(
         self, observation: Sequence[float] | NDArray[Any], dt: float | None = None, out: Vector | None = None
     ) -> Vector:
-        """The next command, (d,), in the units of the limits.
+        """Compute the next command, (d,), in the units of the limits.
 
         Args:
-            observation: (n,), as in training, without the previous action: this class adds that.
-            dt: seconds since the last step, if they were measured.
-            out: array (d,) to write to instead of a new one.
+            observation: observation (n,) as in training, without the previous action, which this class adds.
+            dt: measured seconds since the last step; default: one nominal step.
+            out: float64 array (d,) to write to; default: a new one.
         """
         self.steps += 1
         prev, nans = self.limiter._begun(), self.limiter.nans
@@ -148,17 +148,17 @@ class Controller(Uncopied):
         return bool(((command == self._target) | (self.limiter.rates == 0).all(0)).all())
 
     def _asked(self, prev: Vector) -> Any:
-        """What the policy wants after ``prev``."""
+        """Evaluate the policy after ``prev``."""
         self._previous[:] = prev
         try:
             self._session.run_with_iobinding(self._binding)
-        except Exception as error:  # a robot needs a command, whatever happens here
+        except Exception as error:  # the robot needs a command, whatever fails here
             self.fault = f"ONNX Runtime failed ({error}); holding until start(pose)"
             return prev
         return self._action
 
     def _bound(self) -> Any:
-        """The session's inputs and output tied to our arrays, so that a step makes no new ones."""
+        """Bind the session's inputs and output to preallocated arrays."""
         binding = self._session.io_binding()
         arrays = {"observation": self._observation, "previous_action": self._previous, "action": self._action}
         for name, array in arrays.items():
@@ -167,7 +167,7 @@ class Controller(Uncopied):
         return binding
 
     def _usable(self, observation: Sequence[float] | NDArray[Any]) -> bool:
-        """Take the observation in; False if it holds NaN, infinity, or what float32 has no room for."""
+        """Copy the observation; return False if it has NaN, infinity, or a value too large for float32."""
         fill(self._seen, observation, f"observation ({self._layout})")
         np.abs(self._seen, out=self._size)
         np.less(self._size, LARGEST, out=self._finite)  # False for NaN
@@ -183,13 +183,13 @@ class Controller(Uncopied):
         if self._bad_in_a_row >= self.patience and self.fault is None:
             where = "the network's output" if usable else "the observation"
             self.fault = (
-                f"{self.patience} unusable steps in a row, at last for NaN in {where}; holding until start(pose)"
+                f"{self.patience} unusable steps in a row, the last with NaN in {where}; holding until start(pose)"
             )
 
-    # ------------------------------------------------------------------ over a restart
+    # ------------------------------------------------------------------ restarts
 
     def state(self) -> dict[str, Any]:
-        """All that the next command depends on, as numbers and words that JSON keeps to the bit."""
+        """Return everything that the next command depends on, in types that JSON stores losslessly."""
         return {
             "bundle": self._identity, "prev": self.limiter.prev.tolist(), "rates": self.limiter.rates.tolist(),
             "ramping": self.ramping, "holding": self.limiter.holding, "fault": self.fault,
@@ -197,7 +197,7 @@ class Controller(Uncopied):
         }  # fmt: skip
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on where ``state`` was taken, in this process or another one, with the same bundle."""
+        """Continue from ``state``, taken in this or another process with the same bundle."""
         if not isinstance(state, Mapping) or set(state) != set(STATE):
             raise ValueError(f"the state is {str(state)[:60]!r}, expected what state() gave, with {', '.join(STATE)}")
         if state["bundle"] != self._identity:
@@ -205,17 +205,17 @@ class Controller(Uncopied):
         for key, (fits, expected) in EXPECTED.items():
             if not fits(state[key]):
                 raise ValueError(f"the state's {key} is {repr(state[key])[:60]}, expected {expected}")
-        trial = copy.copy(self.limiter)  # which refuses what is wrong before anything here has changed
+        trial = copy.copy(self.limiter)  # a bad state is refused before anything here changes
         for limiter in (trial, self.limiter):
             limiter.start(state["prev"])
             limiter.set_rates(state["rates"])
         self.limiter.holding, self.ramping = state["holding"], state["ramping"]
         self.fault, self._bad_in_a_row = state["fault"], state["bad_in_a_row"]
 
-    # ------------------------------------------------------------------ now and then
+    # ------------------------------------------------------------------ derating and holding
 
     def derate(self, rates: Mapping[str, float] | None) -> None:
-        """Lower the rates of some joints, ``{joint: change per step}``; None restores them."""
+        """Lower the rates of some joints, ``{joint: change per step}``; None restores all of them."""
         self.limiter.derate(rates)
 
     def hold(self) -> None:
@@ -223,19 +223,19 @@ class Controller(Uncopied):
         self.limiter.hold()
 
     def release(self) -> None:
-        """Go on after ``hold``."""
+        """Resume after ``hold``."""
         self.limiter.release()
 
 
 def session(bundle: Bundle) -> Any:
-    """The policy, on one thread: a robot has other things to do, and threads cost more than they save here."""
+    """Make a single-threaded ONNX Runtime session of the policy; for such small networks threads cost more time."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry("session.load_model_format", "ONNX")  # not what the bytes themselves say
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # do not let the bytes choose the format
     try:
         made = onnxruntime.InferenceSession(bundle.onnx, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has a class of its own for each way to fail
+    except Exception as error:  # onnxruntime raises many unrelated exception classes
         raise BundleError(f"ONNX Runtime cannot load the policy: {error}") from error
     d = len(bundle.limits.names)
     expected = {"observation": bundle.observation_size, "previous_action": d, "action": d}
@@ -243,5 +243,5 @@ def session(bundle: Bundle) -> Any:
     found = {entry.name: entry.shape[-1] for entry in entries}
     plain = all(entry.type == "tensor(float)" and len(entry.shape) == 2 for entry in entries)
     if found != expected or not plain:
-        raise BundleError(f"the policy has {found}, expected {expected}, tables of float32 each")
+        raise BundleError(f"the policy has {found}, expected {expected}, each a float32 tensor of two dimensions")
     return made

@@ -1,4 +1,4 @@
-"""From a trained policy to a bundle: the whole map, observation and previous action to action, as one ONNX graph."""
+"""Exports a trained policy: the map from observation and previous action to action, as one ONNX graph in a bundle."""
 
 import dataclasses
 import logging
@@ -32,19 +32,19 @@ from slewrl.training.evaluate import EVALUATION_SEED
 from slewrl.training.policy import Policy, load_policy
 
 COMMAND = "velocity"
-"""The one command of our walking tasks: ahead and to the left, m/s, and yaw rate, rad/s."""
+"""The command of the walking tasks: forward and lateral velocity, m/s, and yaw rate, rad/s."""
 Parts = tuple[tuple[str, int], ...]
-"""Name and length of each part of an observation."""
+"""The name and length of each part of an observation."""
 INPUTS, OUTPUTS = ["observation", "previous_action"], ["action"]
 
 
 class DeployedPolicy(nn.Module):
-    """Observation (N, n) and previous action (N, d) to action (N, d): what a bundle's graph computes.
+    """The map of a bundle's graph: observation (N, n) and previous action (N, d) to action (N, d).
 
     Args:
-        net: from the augmented observation to the latent.
-        layer: from the latent to the action, with guarded edges (Theorem 2, docs/guarantee.md).
-        limits: of the d joints.
+        net: network from the augmented observation to the latent.
+        layer: action layer from the latent to the action, with guarded edges (Theorem 2, docs/guarantee.md).
+        limits: limits of the d joints.
     """
 
     def __init__(self, net: nn.Module, layer: ActionLayer, limits: RateLimits) -> None:
@@ -52,11 +52,11 @@ class DeployedPolicy(nn.Module):
         self.net, self.layer, self.limits = net, layer, limits
 
     def forward(self, observation: Tensor, previous_action: Tensor) -> Tensor:
-        """As the agent acts without exploration, in the fewest operations."""
+        """Act without exploration, in few operations."""
         return self.layer.exported(*self._latent(observation, previous_action))
 
     def trained(self, observation: Tensor, previous_action: Tensor) -> Tensor:
-        """The same as the layer computes it in training: what ``forward`` is compared with."""
+        """Act with the layer as in training; ``forward`` is compared with this."""
         return self.layer.execute(*self._latent(observation, previous_action))
 
     def _latent(self, observation: Tensor, previous_action: Tensor) -> tuple[Tensor, FeasibleBox]:
@@ -71,25 +71,25 @@ def deployed(policy: Policy) -> DeployedPolicy:
 
 
 class Deployable(NamedTuple):
-    """A policy ready to be written to a file."""
+    """A policy to export, with its description."""
 
     module: DeployedPolicy
     manifest: dict[str, Any]
-    """Without the digests."""
+    """The manifest of the bundle, without the digests."""
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """n without the previous action, and d."""
+        """The length n of the observation without the previous action, and the number of joints d."""
         return sum(part["size"] for part in self.manifest["observation"]), self.module.limits.dim
 
 
 def deployable(source: Path, trust: bool = False, reset_action: Values | None = None) -> Deployable:
-    """The policy of a run's newest checkpoint, or of a model of Stable-Baselines3's (a .zip).
+    """Load the policy of a run's newest checkpoint, or of a Stable-Baselines3 model (.zip).
 
     Args:
-        source: of the policy.
-        trust: whether code that the source names or holds may run (docs/trust.md).
-        reset_action: the pose it starts from; default: as in training.
+        source: run folder or model file.
+        trust: whether code that the source names or contains may run (docs/trust.md).
+        reset_action: the pose the policy starts from; default: as in training.
     """
     if source.suffix == ".zip":
         from slewrl.deploy.sb3_model import deployable_model
@@ -104,22 +104,24 @@ def deployable(source: Path, trust: bool = False, reset_action: Values | None = 
 
 
 def first_pose(policy: Policy, said: Values | None) -> NDArray[Any]:
-    """Where a policy starts from, (d,): what was said, or where its task begins an evaluation; refused if unknown."""
+    """The pose a policy starts from, (d,): the given one, or that of its task. An unknown pose is refused."""
     pose = None if said is None else start_action(policy.limits, said, np.float32)
     if not is_gymnasium(policy.task):
         return policy.reset_action if pose is None else pose
     made = gym.make(policy.task, disable_env_checker=True)
     env = Augment(made, policy.limits, unsaid="refuse" if pose is None else "warn")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # training has said it
+        warnings.simplefilter("ignore", UserWarning)  # training has already warned
         env.reset(seed=EVALUATION_SEED)
     if pose is not None and not np.array_equal(pose, env.reset_action):
-        warnings.warn(f"the policy was trained from {env.reset_action} and may act oddly from {pose}", stacklevel=2)
+        warnings.warn(
+            f"the policy was trained from {env.reset_action} and may behave differently from {pose}", stacklevel=2
+        )
     return env.reset_action if pose is None else pose
 
 
 def export_bundle(source: Path, out: Path, trust: bool = False, reset_action: Values | None = None) -> bundle.Bundle:
-    """Write a policy (see ``deployable``) to ``out``; returns what was written, read back."""
+    """Export a policy (see ``deployable``) to a bundle, and return the bundle as read back."""
     if not out.parent.is_dir():
         raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
     policy = deployable(source, trust, reset_action)
@@ -135,7 +137,7 @@ def describe(
     parts: Parts,
     provenance: dict[str, Any],
 ) -> dict[str, Any]:
-    """A manifest, without the digests."""
+    """Make a manifest, without the digests."""
     limits, layer = module.limits, module.layer
     return {
         "name": source.resolve().stem if source.is_file() else source.resolve().name,
@@ -152,7 +154,7 @@ def describe(
 
 
 def _servos(policy: Policy) -> dict[str, Any]:
-    """What the actuators do with a command, and what commands the policy follows, where the task is a robot's."""
+    """The actuator gains and the velocity command, for the task of a robot."""
     if policy.robot is None:
         return {}
     joints = policy.robot.joints
@@ -164,9 +166,9 @@ def _servos(policy: Policy) -> dict[str, Any]:
 
 
 def _parts(policy: Policy) -> Parts:
-    """Name and length of each part of what the actor sees, without the previous action.
+    """The name and length of each part of the actor's observation, without the previous action.
 
-    An agent that leaves nothing to critics alone has, first, a part "privileged" that no sensor gives.
+    If the actor sees the privileged entries, which no sensor provides, the first part is "privileged".
     """
     layout, left_out = policy.layout, policy.agent.privileged
     seen = layout.size - policy.limits.dim - left_out
@@ -177,7 +179,7 @@ def _parts(policy: Policy) -> Parts:
 
 
 def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, Any]) -> bytes:
-    """The module as an ONNX model for any batch size, with metadata under the keys mjlab's exporter uses."""
+    """Export the module to ONNX for any batch size, with metadata under the keys that mjlab's exporter uses."""
     try:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
@@ -185,11 +187,11 @@ def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, 
         raise UserFacingError(f'export needs ONNX ({error}): pip install "slewrl[onnx]"') from None
     batch = torch.export.Dim("batch")
     example = tuple(torch.zeros(2, size) for size in sizes)
-    module(*example)  # a layer that has no graph says so here; from inside the exporter it would take a page
+    module(*example)  # a layer that cannot be exported raises here, with a shorter error
     quiet = logging.getLogger("torch.onnx")
     level = quiet.level
     try:
-        quiet.setLevel(logging.ERROR)  # it tells of torchvision
+        quiet.setLevel(logging.ERROR)  # it warns that torchvision is missing
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program: Any = torch.onnx.export(
@@ -199,7 +201,7 @@ def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, 
     finally:
         quiet.setLevel(level)
     model = program.model_proto
-    for node in model.graph.node:  # torch notes in each where on this machine it was traced
+    for node in model.graph.node:  # torch stores paths of this machine in each
         node.ClearField("metadata_props")
     for key, value in _metadata(manifest).items():
         entry = model.metadata_props.add()
@@ -209,7 +211,7 @@ def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, 
 
 
 def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
-    """Comma-separated values, as mjlab and IsaacLab tools write and read them."""
+    """The ONNX metadata: comma-separated values, as mjlab and IsaacLab tools write and read them."""
     joints = manifest["joints"]
     if odd := [row["name"] for row in joints if "," in row["name"]]:
         raise ValueError(f"joint {odd[0]!r} has a comma in its name, which the metadata of ONNX files cannot hold")
@@ -229,7 +231,7 @@ def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
 
 
 def rebuilt(found: bundle.Bundle, trust: bool = False) -> DeployedPolicy:
-    """A bundle's policy in torch: the weights of its graph, limits and layer (see docs/trust.md) of its manifest."""
+    """Rebuild a bundle's policy in torch, from the weights of its graph and the limits and layer of its manifest."""
     trained, limits = bundle.trained(found), found.limits
     spec = trained.spec
     require_trust(code_named(layer=spec["layer"]), "the bundle", trust)
@@ -245,7 +247,7 @@ def rebuilt(found: bundle.Bundle, trust: bool = False) -> DeployedPolicy:
 
 
 def _module(step: Step) -> nn.Module:
-    """One step of a network in torch."""
+    """Convert one step of a network to a torch module."""
     made: nn.Module
     if isinstance(step, Activation):
         return {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh}[step.name]()
@@ -264,7 +266,7 @@ def _module(step: Step) -> nn.Module:
 
 
 class Clamped(nn.Module):
-    """Each of n entries to [low, high]."""
+    """A clip of each of n entries to [low, high]."""
 
     low: Tensor
     high: Tensor
@@ -275,12 +277,12 @@ class Clamped(nn.Module):
             self.register_buffer(name, torch.zeros(size))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., n)."""
+        """Clip x (..., n)."""
         return torch.minimum(torch.maximum(x, self.low), self.high)
 
 
 def compare(module: DeployedPolicy, found: bundle.Bundle, cases: int, seed: int = 0) -> NDArray[np.float64]:
-    """The largest difference per joint between torch and ONNX Runtime over random inputs, (d,)."""
+    """Return the largest difference per joint between torch and ONNX Runtime over random inputs, (d,)."""
     from slewrl.deploy.controller import session
 
     rng, limits = np.random.default_rng(seed), found.limits

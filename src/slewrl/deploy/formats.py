@@ -28,29 +28,29 @@ DEFAULT_OUT: dict[Format, str] = {
 
 
 def default_out(source: Path, kind: Format) -> Path:
-    """Where a format goes if nobody says."""
+    """The default output path of a format."""
     return Path("limiter.h") if _is_limits(source) and kind == "c" else Path(DEFAULT_OUT[kind])
 
 
 class Said(TypedDict, total=False):
-    """What a user says of a run or a model beside its name."""
+    """Options for exporting a run or a model."""
 
     trust: bool
-    """Whether code that it names or holds may run (docs/trust.md)."""
+    """Whether code that the source names or contains may run (docs/trust.md)."""
     reset_action: "Values | None"
     """The pose the policy starts from; default: as in training."""
 
 
 def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", **said: Unpack[Said]) -> str:
-    """Write ``source`` to ``out`` and say, in a few words, what it is. The file is whole or not there.
+    """Export ``source`` to ``out``, atomically, and return a short description of the file.
 
     Args:
-        source: the folder of a run, or a model of Stable-Baselines3's (.zip); for ``c`` also a limits.yaml or a
-            bundle, for ``onnx`` also a bundle.
-        out: file to write.
+        source: run folder, or Stable-Baselines3 model (.zip); for ``c`` also a limits.yaml or a bundle, for ``onnx``
+            also a bundle.
+        out: path of the file to write.
         kind: "bundle", "c", "onnx", "torch" (a torch.export program) or "torchscript".
-        prefix: of the names in a C header.
-        **said: ``trust`` and ``reset_action``, of a run or a model.
+        prefix: prefix of the names in a C header.
+        **said: ``trust`` and ``reset_action``, for a run or a model.
     """
     if kind not in get_args(Format):
         raise ValueError(f"format is {kind!r}, expected one of {', '.join(get_args(Format))}")
@@ -81,7 +81,7 @@ def _is_limits(source: Path) -> bool:
 
 @contextmanager
 def _whole(out: Path) -> Iterator[Path]:
-    """A name to write to, beside ``out``, which it becomes at the end."""
+    """Yield a temporary path beside ``out`` that is renamed to it on success."""
     aside = out.with_name(f".{os.getpid()}.{out.name}")
     try:
         yield aside
@@ -90,7 +90,7 @@ def _whole(out: Path) -> Iterator[Path]:
         aside.unlink(missing_ok=True)
 
 
-# ---------------------------------------------------------------------- one function a format
+# ---------------------------------------------------------------------- one function per format
 
 
 def _bundle(run: Path, out: Path, said: Said) -> str:
@@ -120,7 +120,7 @@ def _torch(run: Path, out: Path, said: Said) -> str:
 
     module, program = _program(run, said)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the last layer is a view of the trained one, of which it warns in vain
+        warnings.simplefilter("ignore")  # about the last layer, a view of the trained one; harmless
         torch.export.save(program, out)
     _check(module, torch.export.load(out).module())
     return "a torch.export program of the policy, without the limiter"
@@ -131,8 +131,8 @@ def _torchscript(run: Path, out: Path, said: Said) -> str:
 
     module, program = _program(run, said)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TorchScript is on its way out, and says so; robots still run it
-        # Of the exported program: a trace of the module itself would take what numpy computes for constants.
+        warnings.simplefilter("ignore")  # the deprecation of TorchScript; robots still run it
+        # Trace the exported program: a trace of the module itself would record numpy results as constants.
         script: Any = torch.jit.trace(program.module(), program.example_inputs[0])  # type: ignore[no-untyped-call]
         script.save(str(out))
         _check(module, torch.jit.load(str(out)))  # type: ignore[no-untyped-call]
@@ -140,7 +140,7 @@ def _torchscript(run: Path, out: Path, said: Said) -> str:
 
 
 def _made(source: Path, said: Said) -> bundle.Bundle:
-    """The bundle of a run or model, or the one ``source`` is."""
+    """Read the bundle ``source``, or make one of a run or model."""
     if source.is_file() and source.suffix != ".zip":
         return bundle.read(source)
     from slewrl.deploy.export import export_bundle
@@ -157,7 +157,7 @@ def _about(made: bundle.Bundle) -> str:
 
 
 def _program(run: Path, said: Said) -> tuple["DeployedPolicy", "torch.export.ExportedProgram"]:
-    """The policy of a run as it is, and exported for any batch."""
+    """The policy of a run as a module, and as an exported program for any batch size."""
     import torch
 
     from slewrl.deploy.export import deployable
@@ -168,7 +168,7 @@ def _program(run: Path, said: Said) -> tuple["DeployedPolicy", "torch.export.Exp
 
 
 def _check(module: "DeployedPolicy", loaded: Any) -> None:
-    """Refuse a file that gives other numbers than the policy it was written from."""
+    """Refuse an exported file whose outputs differ from the policy's."""
     import torch
 
     limits, generator = module.limits, torch.Generator().manual_seed(0)

@@ -1,9 +1,9 @@
-"""A policy's ONNX graph, read strictly and with numpy alone.
+"""A strict reader for a policy's ONNX graph, with numpy alone.
 
-ONNX Runtime loads more than a policy needs: weights from files beside it, loops and subgraphs, functions, operators of
-anybody's. So this reads only what ``export`` writes and refuses the rest: a field of protobuf that is not in the tables
-below, one that comes twice, a number in more bytes than it takes, an operator that is not in ``OPERATORS``. What is
-accepted has one meaning, which is ONNX Runtime's, too.
+ONNX Runtime loads more than a policy needs: weights from other files, loops and subgraphs, functions, custom operators.
+This reader accepts only what ``export`` writes and refuses everything else: protobuf fields that are not in the tables
+below, duplicate fields, overlong varints, operators that are not in ``OPERATORS``. A graph that it accepts has only one
+interpretation, the same as in ONNX Runtime.
 """
 
 import struct
@@ -23,17 +23,17 @@ OPERATORS = frozenset((
     "ReduceSum", "Relu", "Reshape", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Slice", "Softmax", "Softplus",
     "Softsign", "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze", "Where",
 ))  # fmt: skip
-"""Those of ONNX's own domain that our layers and torch's activations are made of: arithmetic, and no control flow."""
+"""The accepted operators: arithmetic of ONNX's default domain, without control flow."""
 TYPES: dict[int, Any] = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 11: np.float64}
-"""Of stored arrays, by ONNX's number."""
+"""ONNX data type -> dtype of a stored array."""
 GROWTH = 1 << 12
-"""How many times the size of its inputs all Concats together may make; an export has one Concat, of two."""
+"""The largest accepted growth by all Concat nodes together; an export has one Concat, of two inputs."""
 VALUES = {1: "f", 2: "i", 3: "s", 7: "ints"}
-"""Where an attribute of each type keeps its value."""
+"""Attribute type -> the field that holds its value."""
 
 Message = dict[str, Any]
 Fields = dict[int, tuple[str, Any]]
-"""By number: a name, with * where it may come often, and what it holds: int, float, str, bytes, or other fields."""
+"""Field number -> name, with * if it is repeated, and type: int, float, str, bytes, or the fields of a message."""
 
 _ENTRY: Fields = {1: ("key", str), 2: ("value", str)}
 _SHAPE: Fields = {1: ("dim*", {1: ("dim_value", int), 2: ("dim_param", str)})}
@@ -66,11 +66,11 @@ _REFUSED = {
     ("graph", 15): "sparse weights", ("attribute", 5): "a tensor as an attribute", ("attribute", 6): "a subgraph",
     ("attribute", 11): "subgraphs",
 }  # fmt: skip
-"""What some of the fields left out above are, for the message."""
+"""Descriptions of some refused fields, for messages."""
 
 
 class Node(NamedTuple):
-    """One operation."""
+    """One operation of a graph."""
 
     op_type: str
     name: str
@@ -80,19 +80,19 @@ class Node(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """What a graph computes."""
+    """A graph: its operations and its stored arrays."""
 
     nodes: tuple[Node, ...]
-    """In the file's order."""
+    """The operations, in the file's order."""
     stored: dict[str, NDArray[Any]]
-    """Its arrays by name; read-only."""
+    """The stored arrays by name, read-only."""
 
 
 def read_graph(data: bytes) -> Graph:
-    """The graph of an ONNX model.
+    """Read the graph of an ONNX model.
 
     Raises:
-        ValueError: it is none, or holds what ``export`` does not write; the message says what.
+        ValueError: the data are not an ONNX model, or have something that ``export`` does not write.
     """
     if data[4:8] == b"ORTM":
         raise ValueError("ONNX Runtime would read it in its own ORT format, expected an ONNX model")
@@ -150,7 +150,7 @@ def _unique(pairs: list[tuple[str, Any]], what: str) -> dict[str, Any]:
 
 
 def _message(data: memoryview, fields: Fields, what: str) -> Message:
-    """Every field of a message; those that may come often are lists."""
+    """Read all fields of a message; repeated ones are lists."""
     found: Message = {name[:-1]: [] for name, _ in fields.values() if name.endswith("*")}
     at = 0
     while at < len(data):
@@ -171,7 +171,7 @@ def _message(data: memoryview, fields: Fields, what: str) -> Message:
 
 
 def _field(data: memoryview, at: int, wire: int, kind: Any, name: str) -> tuple[Any, int]:
-    """A value, and where the next field begins."""
+    """Read a value; return it with the position of the next field."""
     if wire != (0 if kind is int else 5 if kind is float else 2):
         raise ValueError(f"its {name!r} is written in another way than expected (wire type {wire})")
     if kind is int:
@@ -189,7 +189,7 @@ def _field(data: memoryview, at: int, wire: int, kind: Any, name: str) -> tuple[
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """A number of up to 64 bits in the fewest bytes, and where it ends."""
+    """Read a varint of up to 64 bits in its shortest form; return it with the position after it."""
     value = 0
     for count, byte in enumerate(data[at : at + 10]):
         value |= (byte & 127) << 7 * count

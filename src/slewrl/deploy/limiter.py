@@ -1,16 +1,16 @@
-"""RateLimiter: the last thing before the motors, for any policy. Needs numpy and nothing else.
+"""RateLimiter: the last operation before the motors, for any policy. It needs numpy only.
 
     limiter = RateLimiter.from_yaml("limits.yaml")
     limiter.start(measured_pose)
     command = limiter.step(wanted)          # in F_t, whatever `wanted` is
 
-Everything is float64, and what comes out lies in
+All arithmetic is float64, and every command lies in
 
     F_t = [prev - down, prev + up] within [low, high]
 
-in exact arithmetic, not up to rounding (Theorem 1, docs/guarantee.md), and with a budget B for all joints together
-sum_i |command_i - prev_i| / rate_i is at most B, as exactly (Theorem 3). `prev` is the command last handed out, so the
-only state is what the robot has been told: start again from it, and the commands go on as if nothing had happened.
+in exact arithmetic, not just up to rounding (Theorem 1, docs/guarantee.md). With a budget B over all joints,
+sum_i |command_i - prev_i| / rate_i <= B holds exactly, too (Theorem 3). `prev` is the last command, and the
+only state that steps change: a limiter started from it continues with the same commands.
 """
 
 import math
@@ -27,11 +27,11 @@ from slewrl.limits.boxmath import LARGEST, as_power
 Vector = NDArray[np.float64]
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 MOST = f"at most {as_power(LARGEST)} in magnitude"
-"""So that no sum overflows, for messages."""
+"""The bound on magnitudes, which keeps sums from overflowing, as text for messages."""
 
 
 class HasLimits(Protocol):
-    """What a limiter reads: a RateLimits, a Bundle's limits, or anything with these fields."""
+    """The limits that a limiter reads: a RateLimits, a Bundle's limits, or any object with these fields."""
 
     @property
     def up(self) -> Vector:
@@ -51,18 +51,18 @@ class HasLimits(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the joints."""
+        """The joint names, in the order of commands."""
 
 
 class RateLimiter(Copied):
     """Moves every command into F_t.
 
     Args:
-        limits: of d joints, one set for all time (rates may be lowered later: ``derate``).
-        dt: control period in seconds the rates are for; default: the limits' own. Needed only for ``step(..., dt=)``.
-        longest: how many nominal steps' worth a late step may move, >= 1; 1 never makes up for lost time.
-        budget: B, how many joints' full rates a step of all of them may add up to, in (0, d], the rates being those of
-            that step: lowered, scaled by its dt. None: each joint for itself.
+        limits: limits of d joints, without batch dimensions; ``derate`` can lower the rates later.
+        dt: nominal control period in seconds; default: the limits' own. Needed only for ``step(..., dt=)``.
+        longest: the most that a late step may move, in nominal steps, >= 1; 1 never makes up for lost time.
+        budget: B, the largest sum over joints of |change| / rate, in (0, d], where the rates are those of the step:
+            derated, and scaled by its dt. Default: no budget.
     """
 
     def __init__(
@@ -78,19 +78,19 @@ class RateLimiter(Copied):
         self._validate()
         self.budget = _allowance(budget, d)
         self.nans = 0
-        """How many joints were held because their command was NaN."""
+        """The number of joint commands that were NaN, and held."""
         self.holding = False
-        """Whether every step holds, until ``release``."""
+        """Whether every step holds the last command, until ``release``."""
         self._full = np.stack([self.up, self.down])
         self._prev: Vector | None = None
         self._inside = False
-        """Whether prev is in the range: then it stays there."""
+        """Whether prev is in the range, where it then stays."""
         self._join()
 
     def _join(self) -> None:
-        """Buffers, and views of their rows: a step allocates nothing but its result."""
+        """Allocate the buffers and the views of their rows; a step then allocates only its result."""
         d = len(self.names)
-        # Row 0 is up, row 1 is down. Full arrays, for numpy takes thrice as long to repeat a column.
+        # Row 0 is up, row 1 is down. Full arrays, since numpy takes three times as long to broadcast a column.
         self._signs = np.repeat([[1.0], [-1.0]], d, axis=1)
         self._inward = -np.inf * self._signs
         self._rates, self._signed, self._edges, self._part, self._error, self._from = (
@@ -102,15 +102,15 @@ class RateLimiter(Copied):
         self._command, self._before = np.empty(d), np.empty(d)
 
     def __repr__(self) -> str:
-        """Its joints and their rates, and the budget if there is one."""
+        """Show the joints, their rates, and the budget if there is one."""
         joints = ", ".join(f"{n} +{u:g}/-{d:g}" for n, u, d in zip(self.names, self.up, self.down, strict=True))
         return f"RateLimiter({joints}{'' if self.budget is None else f'; budget {self.budget:g}'})"
 
     @classmethod
     def from_yaml(cls, path: str | Path, longest: float = 1.0, budget: float | None = None) -> "RateLimiter":
-        """A limiter for the limits in a file that ``slewrl limits`` or ``RateLimits.to_yaml`` wrote, bit for bit.
+        """Make a limiter from a limits.yaml, as ``slewrl limits`` and ``RateLimits.to_yaml`` write it, bit for bit.
 
-        Needs pyyaml besides numpy.
+        This needs pyyaml besides numpy.
         """
         from slewrl.limits.files import from_yaml
         from slewrl.limits.parse import read_limits
@@ -120,7 +120,7 @@ class RateLimiter(Copied):
         return cls(limits, said["dt"], longest, budget)
 
     def _validate(self) -> None:
-        """Refuse limits that limit nothing: whatever gave them may not have checked them."""
+        """Refuse invalid limits, since an object other than RateLimits may not have checked them."""
         for i, name in enumerate(self.names):
             low, high, up, down = (float(x[i]) for x in (self.low, self.high, self.up, self.down))
             if not -LARGEST <= low < high <= LARGEST:
@@ -136,11 +136,11 @@ class RateLimiter(Copied):
     # ------------------------------------------------------------------ before the first step
 
     def start(self, pose: Sequence[float] | NDArray[Any]) -> None:
-        """Begin, or begin again, from where the joints are or from the command last handed out; (d,).
+        """Start, or restart, from ``pose`` (d,): the measured joint positions, or the last command.
 
-        This is the one moment the limit does not cover: the next command is near ``pose``, wherever the last one was.
-        While a drive follows commands, start from the last of them. A pose outside the range is taken as it is: from
-        there a joint may only come back, within its rate.
+        The limit does not cover this moment: the next command is near ``pose``, wherever the last one was. While the
+        drives follow commands, start from the last command. A pose outside the range is accepted; from there a joint
+        can only return, within its rate.
         """
         pose = _vector(pose, len(self.names), "pose")
         usable = np.abs(pose) <= LARGEST
@@ -157,7 +157,7 @@ class RateLimiter(Copied):
 
     @property
     def prev(self) -> Vector:
-        """The command last handed out, (d,); a copy."""
+        """A copy of the last command, (d,)."""
         return self._begun().copy()
 
     # ------------------------------------------------------------------ every step
@@ -165,21 +165,21 @@ class RateLimiter(Copied):
     def step(
         self, command: Sequence[float] | NDArray[Any], dt: float | None = None, out: Vector | None = None
     ) -> Vector:
-        """The command nearest to ``command`` that is in F_t, (d,); NaN holds that joint, infinities saturate.
+        """Return the point of F_t nearest to ``command``, (d,). NaN holds the joint, infinities saturate.
 
-        Where that is over the budget, every joint goes the same part of its way.
+        Where that exceeds the budget, the steps of all joints are scaled down by the same factor.
 
         Args:
-            command: what is wanted, (d,), any floats.
-            dt: seconds since the last step, if they were measured: a short step moves less, a late one no more than
-                ``longest`` nominal steps; zero, negative or NaN holds.
-            out: array (d,) to write to instead of a new one.
+            command: desired command (d,), any floats.
+            dt: measured seconds since the last step; default: one nominal step. A short step moves less, a late one
+                at most ``longest`` nominal steps; zero, negative or NaN holds.
+            out: float64 array (d,) to write to; default: a new one.
         """
         prev = self._begun()
         if out is None:
             out = np.empty_like(prev)
         elif out.shape != prev.shape or out.dtype != np.float64 or not out.flags.writeable:
-            # A narrower one would round what prev keeps.
+            # A narrower dtype would round the command that prev keeps.
             raise ValueError(f"out is {out.dtype} {out.shape}, expected writable float64 {prev.shape}")
         if not self.holding:
             limit = self._limit if self.budget is None else self._limit_together
@@ -188,13 +188,13 @@ class RateLimiter(Copied):
         return out
 
     def _limit(self, command: Sequence[float] | NDArray[Any], prev: Vector, rates: Vector) -> None:
-        """Move ``prev``, in place, to the nearest of F_t."""
+        """Move ``prev``, in place, to the point of F_t nearest to ``command``."""
         wanted = self._command
         fill(wanted, command, "command")
         if self._inside:
             np.minimum(wanted, self.high, out=wanted)
             np.maximum(wanted, self.low, out=wanted)
-            # A difference that rounds to less than the rate is less: rounding keeps order. (False for NaN.)
+            # If the rounded difference is below the rate, so is the exact one: rounding is monotone. (False for NaN.)
             np.subtract(wanted, prev, out=self._rise)
             np.subtract(prev, wanted, out=self._fall)
             np.less(self._part, rates, out=self._flags)
@@ -204,13 +204,13 @@ class RateLimiter(Copied):
         self._clip(wanted, prev, rates)
 
     def _clip(self, wanted: Vector, prev: Vector, rates: Vector) -> None:
-        """As ``boxmath.tight_edges``, into buffers: clip to the outermost floats of F_t."""
+        """Clip to the outermost floats of F_t, as ``boxmath.tight_edges`` computes them, in preallocated buffers."""
         signs, signed, edges, part, error = self._signs, self._signed, self._edges, self._part, self._error
         np.not_equal(wanted, wanted, out=self._nan)
         if nans := np.count_nonzero(self._nan):
             self.nans += int(nans)
             np.copyto(wanted, prev, where=self._nan)
-        # TwoSum (Knuth): edges + error = prev +- rates exactly. A sum that rounded outward steps back one float.
+        # TwoSum (Knuth): edges + error = prev +- rates exactly. A sum rounded outward is moved back by one float.
         both = self._from
         both[:] = prev
         np.multiply(rates, signs, out=signed)
@@ -233,23 +233,23 @@ class RateLimiter(Copied):
         self._inside = self._inside or self._in_range(prev)
 
     def _limit_together(self, command: Sequence[float] | NDArray[Any], prev: Vector, rates: Vector) -> None:
-        """As ``_limit``, and within the budget."""
+        """Move ``prev`` as ``_limit`` does, within the budget."""
         before, inside = self._before, self._inside
         before[:] = prev
         self._limit(command, prev, rates)
         self._pull(before, prev, rates)
-        self._inside = inside or self._in_range(prev)  # a joint pulled on its way back may be outside still
+        self._inside = inside or self._in_range(prev)  # a scaled step back towards the range may end outside it
 
     def _pull(self, before: Vector, command: Vector, rates: Vector) -> None:
-        """Where ``command``, in F_t of ``before``, could be over the budget, pull every joint back by the same factor.
+        """Scale the step from ``before`` to ``command``, which is in F_t, where it may exceed the budget.
 
-        The last operation of Theorem 3 (docs/guarantee.md), whose proof has these margins, for float64: what is left
-        of each move is rounded down by more than all roundings here, so F_t and the budget hold in exact arithmetic.
+        This is the last operation of Theorem 3 (docs/guarantee.md), with the margins of its proof for float64: each
+        step is shortened by more than all rounding errors here, so that F_t and the budget hold exactly.
         """
         (step, size), (spent, slack), budget = self._part, self._error, self.budget or 0.0
         np.subtract(command, before, out=step)
         np.abs(step, out=size)
-        spent[:] = 0.0  # a joint that stays spends nothing, whatever its rate: one of 0 stays
+        spent[:] = 0.0  # a joint that does not move uses no budget, whatever its rate; with a rate of 0 it never moves
         for rate, moving in zip(rates, (step > 0, step < 0), strict=True):
             np.divide(size, rate, out=spent, where=moving)
         bound = float(spent.sum()) * (1 + (len(step) + 8) * EPS) + TINY
@@ -262,7 +262,7 @@ class RateLimiter(Copied):
         np.add(before, np.copysign(size, step, out=size), out=command)
 
     def _scaled(self, dt: float) -> Vector:
-        """The rates of a step that took ``dt`` seconds, rounded towards 0."""
+        """The rates of a step of ``dt`` seconds, rounded towards 0."""
         if self.dt is None:
             raise ValueError("step got dt, but the limits have none: RateLimiter(limits, dt=0.02)")
         if type(dt) is not float:
@@ -276,17 +276,17 @@ class RateLimiter(Copied):
         np.multiply(self._full, steps, out=self._rates)
         return np.nextafter(self._rates, 0.0, out=self._rates)
 
-    # ------------------------------------------------------------------ now and then
+    # ------------------------------------------------------------------ derating and holding
 
     @property
     def rates(self) -> Vector:
-        """Largest rise and fall per step as they are now, (2, d); a copy."""
+        """A copy of the present rates: largest rise and fall per step, (2, d)."""
         return self._full.copy()
 
     def derate(self, rates: Mapping[str, float] | None) -> None:
         """Lower the rates of some joints from now on, ``{joint: largest change per step}``; None restores all.
 
-        The others keep what they have. A rate never exceeds the limits this was made with. 0 holds a joint.
+        Other joints keep their rates. A rate never exceeds the original limit; 0 holds the joint.
         """
         if rates is not None and not isinstance(rates, Mapping):
             raise ValueError(f"rates are {_said(rates)}, expected {{joint: largest change per step}}, or None")
@@ -304,7 +304,7 @@ class RateLimiter(Copied):
         self._full = changed
 
     def set_rates(self, rates: Sequence[Sequence[float]] | Vector) -> None:
-        """As ``derate``, for all joints at once: largest rise and fall, (2, d), such as ``rates`` gave before."""
+        """Set the rates of all joints: largest rise and fall per step, (2, d), as the property ``rates`` has them."""
         made, wanted = numbers(rates), self._full.shape
         if made is None or made.shape != wanted:
             raise ValueError(f"rates have shape {_shape(rates)}, expected numbers of shape {wanted}, finite and >= 0")
@@ -315,21 +315,21 @@ class RateLimiter(Copied):
         self._full = np.minimum(made, np.stack([self.up, self.down]))
 
     def hold(self) -> None:
-        """Stay where the last command was, from now on, whatever is asked for."""
+        """Hold the last command from now on, whatever is commanded."""
         self.holding = True
 
     def release(self) -> None:
-        """Follow commands again, from the one last handed out."""
+        """Follow commands again, starting from the last one."""
         self.holding = False
 
     def _begun(self) -> Vector:
         if self._prev is None:
-            raise RuntimeError("start(pose) comes first: the limit is on the change from somewhere")
+            raise RuntimeError("call start(pose) first: the limit is on the change from the last command")
         return self._prev
 
 
 def fill(buffer: NDArray[Any], values: Sequence[float] | NDArray[Any], label: str) -> None:
-    """Copy into a buffer (n,) what has that very shape: numpy alone would repeat a single number."""
+    """Copy values of shape (n,) into a buffer; unlike numpy, do not broadcast."""
     try:
         if len(values) != len(buffer):
             raise ValueError
@@ -339,10 +339,10 @@ def fill(buffer: NDArray[Any], values: Sequence[float] | NDArray[Any], label: st
 
 
 def numbers(values: Any) -> Vector | None:
-    """A copy, float64; None of what holds anything but real numbers, such as strings and booleans."""
+    """Copy values to float64; return None if any is not a real number, such as strings and booleans."""
     try:
         given = np.array(values)
-    except ValueError:  # of different lengths
+    except ValueError:  # ragged
         return None
     return given.astype(np.float64) if given.dtype.kind in "fiu" else None
 
@@ -355,7 +355,7 @@ def _shape(values: Any) -> Any:
 
 
 def _vector(values: Sequence[float] | NDArray[Any], d: int, label: str) -> Vector:
-    """A copy, float64."""
+    """Copy values to a float64 vector of d entries."""
     vector = np.array(values, dtype=np.float64)
     if vector.shape != (d,):
         raise ValueError(f"{label} has shape {vector.shape}, expected ({d},): one entry per joint")
@@ -377,18 +377,18 @@ def _allowance(budget: float | None, d: int) -> float | None:
 
 
 def _seconds(dt: Any) -> float:
-    """Of a step: any number, NaN too, which holds."""
+    """Convert a measured dt to float; NaN is accepted, and holds."""
     if isinstance(dt, str | bytes | bool) or not hasattr(dt, "__float__"):
         raise ValueError(f"dt is {_said(dt)}, expected seconds since the last step")
     return float(dt)
 
 
 def _number(value: Any) -> float:
-    """Itself; NaN, which is in no range, of what is no number."""
+    """Return a number as it is, and NaN, which is in no range, for anything else."""
     number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
     return value if number else math.nan
 
 
 def _said(value: Any) -> str:
-    """What was given, for a message."""
+    """Format a given value for a message."""
     return repr(value)[:60]

@@ -1,4 +1,4 @@
-"""The network of a bundle's graph, read back as the steps it is made of: what C is written from, and torch rebuilt."""
+"""Reads the network of a bundle's graph as a list of steps, for the C export and for rebuilding it in torch."""
 
 from typing import Any, NamedTuple
 
@@ -12,34 +12,34 @@ from slewrl.errors import UserFacingError
 Floats = NDArray[np.float32]
 Stored = dict[str, NDArray[Any]]
 JOINED = ["observation", "previous_action"]
-"""What the graph puts side by side before the network."""
+"""The inputs of the graph, concatenated before the network."""
 
 
 class Dense(NamedTuple):
-    """weight x + bias."""
+    """A linear layer: weight x + bias."""
 
     weight: Floats
-    """(outputs, inputs)"""
+    """The weights, (outputs, inputs)."""
     bias: Floats
-    """(outputs,)"""
+    """The biases, (outputs,)."""
 
 
 class Normalize(NamedTuple):
-    """(x - shift) scale, by entry; of the observation, with shift 0 and scale 1 for the previous action."""
+    """Normalisation of the inputs, (x - shift) scale, with shift 0 and scale 1 for the previous action."""
 
     shift: Floats
     scale: Floats
 
 
 class Clamp(NamedTuple):
-    """Each entry to [low, high]; of the observation, with the widest floats for the previous action."""
+    """A clip of the inputs to [low, high], which never binds for the previous action."""
 
     low: Floats
     high: Floats
 
 
 class LayerNorm(NamedTuple):
-    """weight (x - mean) / sqrt(variance + epsilon) + bias, with mean and variance over the entries."""
+    """Layer normalisation: weight (x - mean) / sqrt(variance + epsilon) + bias."""
 
     weight: Floats
     bias: Floats
@@ -47,7 +47,7 @@ class LayerNorm(NamedTuple):
 
 
 class Activation(NamedTuple):
-    """An entry at a time: "relu", "tanh", or "silu", which is x / (1 + exp(-x))."""
+    """An elementwise activation: "relu", "tanh", or "silu", which is x / (1 + exp(-x))."""
 
     name: str
 
@@ -56,10 +56,10 @@ Step = Dense | Normalize | Clamp | LayerNorm | Activation
 
 
 def read_network(bundle: Bundle) -> list[Step]:
-    """From (observation, previous action) to the latent, before a bound on it, if there is one.
+    """Read the steps from (observation, previous action) to the latent, before its tanh bound, if it has one.
 
     Raises:
-        UserFacingError: the graph holds something else; the message says what.
+        UserFacingError: the graph has an unsupported operation; the message names it.
     """
     nodes, stored = read_graph(bundle.onnx)
     users: dict[str, list[Node]] = {}
@@ -69,7 +69,7 @@ def read_network(bundle: Bundle) -> list[Step]:
     joined = [node.output[0] for node in nodes if node.op_type == "Concat" and list(node.input) == JOINED]
     products = sum(node.op_type in ("Gemm", "MatMul") for node in nodes)
     if len(joined) != 1 or not products:
-        raise UserFacingError(f"the policy has {products} products of {' and '.join(JOINED)}, expected a network")
+        raise UserFacingError(f"the policy has {products} linear layers on {' and '.join(JOINED)}, expected a network")
     steps: list[Step] = []
     value = joined[0]
     while sum(isinstance(step, Dense) for step in steps) < products:
@@ -80,7 +80,7 @@ def read_network(bundle: Bundle) -> list[Step]:
 
 
 def _step(value: str, users: dict[str, list[Node]], stored: Stored) -> tuple[Step, str]:
-    """What is done with a value, and what comes of it."""
+    """Read the step that uses ``value``, and the name of its output."""
     nodes = {node.op_type: node for node in users.get(value, [])}
     kinds = sorted(node.op_type for node in users.get(value, []))
     if kinds == ["Gemm"]:
@@ -111,34 +111,34 @@ def _dense(node: Node, stored: Stored) -> Dense:
     if not plain:
         raise UserFacingError(f"the policy has a {node.op_type} that is no plain linear layer: {node.name}")
     weight = weight if _number(node, "transB", 0) else weight.T
-    return Dense(weight, *(bias or [np.zeros(len(weight), np.float32)]))  # a bias of 0 is left out of the file
+    return Dense(weight, *(bias or [np.zeros(len(weight), np.float32)]))  # the exporter omits a bias of 0
 
 
 def _layer_norm(node: Node, stored: Stored) -> LayerNorm:
     axis, (weight, *bias) = _number(node, "axis", -1), _arrays(node, stored, 2)
     if axis not in (-1, 1):
-        raise UserFacingError(f"the policy has a LayerNormalization over axis {axis:g}, expected the entries' own, 1")
+        raise UserFacingError(f"the policy has a LayerNormalization over axis {axis:g}, expected 1, the last")
     offset = bias[0] if bias else np.zeros_like(weight)
     return LayerNorm(weight, offset, _number(node, "epsilon", 1e-5))
 
 
 def _arrays(node: Node, stored: Stored, most: int) -> list[Floats]:
-    """What a node has besides its first input: one to ``most`` arrays of the file."""
+    """The stored arrays among a node's inputs after the first: one to ``most`` of them."""
     names = list(node.input)[1:]
     if not 1 <= len(names) <= most or not set(names) <= set(stored):
         raise UserFacingError(
-            f"the policy has a {node.op_type} of {list(node.input)}, expected stored arrays, not more"
+            f"the policy has a {node.op_type} of {list(node.input)}, expected stored arrays as its other inputs"
         )
     return [stored[name].astype(np.float32) for name in names]
 
 
 def _number(node: Node, key: str, default: float) -> float:
-    """An attribute."""
+    """The numeric attribute ``key`` of a node."""
     return float(node.attributes.get(key, default))
 
 
 def _check(steps: list[Step], inputs: int, outputs: int) -> None:
-    """Refuse sizes that do not fit each other or the bundle, and weights that are no numbers."""
+    """Refuse inconsistent sizes, and weights that are not finite."""
     width = inputs
     for step in steps:
         arrays = [part for part in step if isinstance(part, np.ndarray)]

@@ -1,7 +1,7 @@
-"""A model of `sb3.py`, ready to be written to a bundle; nothing in its file is unpickled.
+"""Loads a Stable-Baselines3 model of slewrl's integration for export, without unpickling.
 
-``save`` puts a description into the file as plain JSON (``_LimitedAlgorithm.described``), and weights are tensors. A
-model of an older slewrl has no description: it has to be unpickled, which takes the user's trust (docs/trust.md).
+``save`` adds a description to the file as plain JSON (``_LimitedAlgorithm.described``), and weights are tensors. A
+model of an older slewrl has no description and must be unpickled, which needs the user's trust (docs/trust.md).
 """
 
 import base64
@@ -31,7 +31,7 @@ from slewrl.limits import RateLimits
 from slewrl.limits.parse import Values
 
 ACTORS = {"SAC": ("actor.latent_pi.", "actor.mu."), "TD3": ("actor.mu.",)}
-"""Algorithm -> how the names of its actor's weights begin, in the order of layers."""
+"""Algorithm -> the prefixes of its actor's weights, in the order of layers."""
 POLICY = "slewrl.integrations.sb3.{algorithm}Policy"
 EXTRACTOR = "stable_baselines3.common.torch_layers.FlattenExtractor"
 ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -40,21 +40,21 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 class _Saved(NamedTuple):
-    """What a file holds that can be read without unpickling."""
+    """The parts of a model file that can be read without unpickling."""
 
     data: dict[str, Any]
     weights: bytes
     version: str
-    """Of Stable-Baselines3."""
+    """The version of Stable-Baselines3."""
 
 
 def deployable_model(path: Path, trust: bool = False, reset_action: Values | None = None) -> Deployable:
-    """The policy of a model that ``save`` wrote, acting without exploration.
+    """Load the policy of a model that ``save`` wrote, to act without exploration.
 
     Args:
-        path: a .zip.
-        trust: whether it may be unpickled if it is of an older slewrl, and code that it names may run.
-        reset_action: the pose it starts from; default: as in training.
+        path: path of the .zip.
+        trust: whether code that the model names may run, and a model of an older slewrl may be unpickled.
+        reset_action: the pose the policy starts from; default: as in training.
     """
     saved = _read(path)
     about = saved.data.get("deployment")
@@ -108,13 +108,13 @@ def _deployable(path: Path, about: dict[str, Any], weights: dict[str, Tensor], v
 
 
 def _check_known(what: str, name: Any, known: Collection[str]) -> None:
-    """Refuse what would be left out of a bundle, or replaced by its namesake."""
+    """Refuse a class other than the known ones, which a bundle could not represent."""
     if name not in known:
         raise UserFacingError(f"its {what} is {shortened(name, 120)}, expected {' or '.join(known)}, as it is")
 
 
 def _network(algorithm: str, activation: str, weights: dict[str, Tensor], joints: int) -> Any:
-    """From a flat observation (N, n) to the mean latent (N, d)."""
+    """Rebuild the network from a flat observation (N, n) to the mean latent (N, d)."""
     names = [name for begin in ACTORS[algorithm] for name in weights if name.startswith(begin)]
     linears = [name.removesuffix(".weight") for name in names if name.endswith(".weight")]
     shapes = [tuple(weights[f"{name}.weight"].shape) for name in linears]
@@ -134,7 +134,7 @@ def _network(algorithm: str, activation: str, weights: dict[str, Tensor], joints
 def _normalizer(
     inputs: int, joints: int, mean: list[float], variance: list[float], epsilon: float, clip: float
 ) -> tuple[Normalizer, Clamped]:
-    """What VecNormalize does to observations (N, n), of which the last ``joints`` are the previous action."""
+    """Rebuild VecNormalize for observations (N, n), whose last ``joints`` entries, the previous action, are kept."""
     if len(mean) != inputs or len(variance) != inputs:
         raise UserFacingError(f"its normalizer has {len(mean)} means and {len(variance)} variances, expected {inputs}")
     scaled, clamped, n = Normalizer(inputs, joints), Clamped(inputs), inputs - joints
@@ -177,7 +177,7 @@ def _tensors(data: bytes) -> dict[str, Tensor]:
 
 
 def _unpickled(path: Path, data: dict[str, Any], trust: bool) -> dict[str, Any]:
-    """What a model without a description would have had in it."""
+    """Describe a model that was saved without a description, by unpickling it."""
     named = sorted({name for item in data.values() for name in _globals(item)})
     require_trust([f"pickles that call what they please, of {', '.join(named[:40]) or 'nothing'}"], path, trust)
     from slewrl.integrations.sb3 import load
@@ -186,7 +186,7 @@ def _unpickled(path: Path, data: dict[str, Any], trust: bool) -> dict[str, Any]:
 
 
 def _globals(item: Any) -> Iterator[str]:
-    """What a pickled entry of ``data`` names, read without running it; a pickle can hide names, but not run here."""
+    """The globals that a pickled entry of ``data`` names, read without running it; a pickle can hide some."""
     if not isinstance(item, dict) or ":serialized:" not in item:
         return
     words: list[str] = []

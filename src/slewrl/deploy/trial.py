@@ -1,4 +1,4 @@
-"""A trial: a controller driven through everything that goes wrong on a robot, every command judged exactly."""
+"""The adversarial trial: a controller under all kinds of failures, with every command judged exactly."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,51 +19,51 @@ Say = Callable[[str], None]
 
 @dataclass
 class Trial:
-    """What a million bad days on the robot came to. Every command was judged in exact arithmetic."""
+    """The counts of an adversarial trial. Every command was judged in exact arithmetic."""
 
     steps: int = 0
     joint_steps: int = 0
     violations: int = 0
-    """Joint-steps outside F_t."""
+    """The number of joint commands outside F_t."""
     over_budget: int = 0
-    """Steps that spent more than the bundle's budget, if it has one."""
+    """The number of steps that exceeded the bundle's budget, if it has one."""
     bad_observations: int = 0
-    """Steps with NaN or infinity in the observation."""
+    """The number of steps with NaN or infinity in the observation."""
     mad_commands: int = 0
-    """Steps at which the network's output was replaced by NaN, infinities and commands at the edges to the ulp."""
+    """The number of steps with a corrupted network output: NaN, infinities, and values an ulp from the edges."""
     held: int = 0
-    """Of those, steps that held the last command, as they should."""
+    """The number of steps with a bad observation that held the last command, as all of them should."""
     faults: int = 0
-    """How often the controller went into fault, as it should after enough of them."""
+    """The number of times the controller went into fault."""
     restarts: int = 0
-    """Starts from the last command, from a measured pose, and from poses outside the range."""
+    """The number of restarts: from the last command, from a measured pose, and from poses outside the range."""
     deratings: int = 0
     timed_steps: int = 0
-    """Steps with a measured dt: short, late, zero, negative, NaN."""
+    """The number of steps with a measured dt: short, late, zero, negative, NaN."""
     holds: int = 0
-    """Emergency holds."""
+    """The number of emergency holds."""
 
     ramps: int = 0
-    """Starts far from the default pose, from where it went there first."""
+    """The number of starts far from the default pose, to which the controller ramped first."""
     moved: int = 0
-    """Steps at which some joint moved: a controller that never does keeps every limit."""
+    """The number of steps at which some joint moved; a controller that never moves does not pass."""
     misbehaved: int = 0
-    """Times it did not do what its table says: hold, fault, ramp, start where it was told."""
+    """The number of times the controller did not do what its module's table says."""
     first_misbehaviour: str = ""
 
     @property
     def passed(self) -> bool:
-        """No command outside, none over the budget, none that moved when it should not, and it does move."""
+        """Whether every command was within limits and budget, every failure was handled, and the controller moved."""
         kept = self.violations == 0 and self.over_budget == 0 and self.misbehaved == 0
         return kept and self.held == self.bad_observations and self.moved > 0
 
 
 class Adversary:
-    """Drives a controller through everything that goes wrong, and judges every command.
+    """Subjects a controller to all kinds of failures, and judges every command.
 
     Args:
-        controller: the real one.
-        seed: of what goes wrong when.
+        controller: the controller under test.
+        seed: seed of the failures.
     """
 
     def __init__(self, controller: "Controller", seed: int) -> None:
@@ -72,7 +72,7 @@ class Adversary:
         self.low, self.high, self.up, self.down = limits.low, limits.high, limits.up.copy(), limits.down.copy()
         self.command: Vector = np.empty_like(self.low)
         self.burst = 0
-        """Broken observations still to come."""
+        """The number of broken observations still to come."""
         self.bad_in_a_row, self.holding = 0, False
         self.goal = np.clip(controller.bundle.default_pose, self.low, self.high)
         self._policy, controller._asked = controller._asked, self._asked  # type: ignore[method-assign]
@@ -80,7 +80,7 @@ class Adversary:
         self._start(self._pose(), ramp=False)
 
     def run(self, steps: int, say: Say = lambda line: None) -> Trial:
-        """Make ``steps`` steps; returns what they came to."""
+        """Make ``steps`` steps and return the counts."""
         for k in range(steps):
             event = self.rng.random()
             if event < 0.01:
@@ -90,18 +90,18 @@ class Adversary:
                 say(f"{k + 1:,} steps, {self.trial.violations} violations")
         return self.trial
 
-    # ------------------------------------------------------------------ what goes wrong
+    # ------------------------------------------------------------------ failures
 
     def _disturb(self) -> None:
         kind = int(self.rng.integers(5))
         self.controller.release()
         self.holding = False
-        if kind == 0:  # the process was started again
+        if kind == 0:  # a restart of the process
             before = self.controller.state()
             self.controller.resume(before)
             self._expect(self.controller.state() == before, "resume goes on where state was taken")
         elif kind == 1:
-            self._start(self._pose(), ramp=True)  # from wherever the robot is
+            self._start(self._pose(), ramp=True)  # from an arbitrary pose
         elif kind == 2:
             self._derate()
         elif kind == 3:
@@ -125,7 +125,7 @@ class Adversary:
             self.trial.first_misbehaviour = self.trial.first_misbehaviour or what
 
     def _asked(self, prev: Vector) -> Any:
-        """What the network wants, or, every other time, what a mad one would: at the edges to the ulp, far out, NaN."""
+        """Return the network's output or, half of the time, a corrupted one: an ulp from the edges, huge, or NaN."""
         wanted = self._policy(prev)
         self._expect(np.shares_memory(wanted, self.controller._action), "the network is asked")
         self._mad = False
@@ -141,7 +141,7 @@ class Adversary:
         return mad
 
     def _pose(self) -> Vector:
-        """In the range, on its edge, or pushed out of it by hand."""
+        """Draw a pose in the range, on its bounds, or outside it."""
         pose = self.rng.uniform(self.low, self.high)
         edge = self.rng.random(len(pose))
         pose = np.where(edge < 0.1, self.low, np.where(edge > 0.9, self.high, pose))
@@ -158,7 +158,7 @@ class Adversary:
         self.trial.deratings += 1
 
     def _dt(self) -> float:
-        """Of a step that was short, late, on time, or measured wrongly."""
+        """Draw a measured dt: short, late, nominal, or invalid."""
         nominal = self.controller.limiter.dt or 1.0
         self.trial.timed_steps += 1
         odd = (0.0, -nominal, float("nan"), float("inf"), nominal, 5 * nominal, np.nextafter(nominal, 0.0))
@@ -167,7 +167,7 @@ class Adversary:
         )
 
     def _observation(self) -> NDArray[np.float32]:
-        """Ordinary, huge, tiny, or broken."""
+        """Draw an observation: ordinary, huge, tiny, or broken."""
         n = self.controller.bundle.observation_size
         seen = self.rng.standard_normal(n, np.float32)
         kind, self.burst = self.rng.random(), self.burst - 1
@@ -189,7 +189,7 @@ class Adversary:
         trial.joint_steps += len(prev)
         stayed = np.array_equal(self.command, prev)
         trial.moved += not stayed
-        # From outside the range a joint may stay or come back.
+        # From outside the range a joint may stay or return.
         low, high = np.minimum(self.low, prev), np.maximum(self.high, prev)
         trial.violations += int(boxmath.outside(self.command, prev, self.down, self.up, low, high).sum())
         share = Fraction(1) if dt is None else self._share(dt)
@@ -207,35 +207,35 @@ class Adversary:
         if not usable:
             trial.bad_observations += 1
             trial.held += stayed
-        # NaN from the network counts, too, unless a hold kept it from being looked at.
+        # NaN from the network counts, too, unless a hold ignored it.
         bad = not usable or (self._mad and not self.holding)
         self.bad_in_a_row = self.bad_in_a_row + 1 if bad else 0
         at_fault = fault_before is not None or self.bad_in_a_row >= controller.patience
         self._expect((controller.fault is not None) == at_fault, "a fault comes after so many in a row, and stays")
         trial.faults += fault_before is None and controller.fault is not None
         if controller.fault is not None and self.rng.random() < 0.2:
-            self._start(controller.prev, ramp=False)  # a person has looked at it
+            self._start(controller.prev, ramp=False)  # as an operator would
             trial.restarts += 1
 
     def _share(self, dt: float) -> Fraction:
-        """Of a nominal step that one of ``dt`` seconds may move: never more than one, none for what is no time."""
+        """The share of a nominal step that ``dt`` seconds allow: at most 1, and 0 for an invalid dt."""
         nominal = self.controller.limiter.dt or 1.0
         if not dt > 0:
             return Fraction(0)
         return Fraction(dt) / Fraction(nominal) if dt < nominal else Fraction(1)
 
     def _too_far(self, prev: Vector, share: Fraction) -> int:
-        """Joints that moved more than their share of a step, in rational numbers."""
+        """Count exactly the joints that moved more than their share of a step."""
         moved = [Fraction(c) - Fraction(p) for c, p in zip(self.command, prev, strict=True)]
         allowed = [(-Fraction(d) * share, Fraction(u) * share) for d, u in zip(self.down, self.up, strict=True)]
         return sum(not fall <= move <= rise for move, (fall, rise) in zip(moved, allowed, strict=True))
 
     def _over_budget(self, prev: Vector, share: Fraction) -> bool:
-        """Whether the joints together spent more than the budget in the rates of this step, in rational numbers."""
+        """Decide exactly whether the joints exceeded the budget, in the rates of this step."""
         budget = self.controller.bundle.budget
         if budget is None:
             return False
-        # sum |move| / (rate * share) > B, with the share on the other side; who stayed spends nothing, at any rate.
+        # sum |move| / rate > B * share; a joint that did not move uses no budget, whatever its rate.
         stayed = self.command == prev
         down, up = np.where(stayed, 1.0, self.down), np.where(stayed, 1.0, self.up)
         return bool(boxmath.over_budget(self.command, prev, down, up, Fraction(budget) * share))

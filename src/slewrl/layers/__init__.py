@@ -1,4 +1,4 @@
-"""The action layers by name. To add one: a file with a subclass of ActionLayer, and a line here."""
+"""The action layers by name. To add one, write a file with a subclass of ActionLayer and add a line here."""
 
 import dataclasses
 import inspect
@@ -28,14 +28,14 @@ LAYERS = Registry(
     },
 )
 BENCHMARK_LAYERS = Registry("layer", {"qp": "slewrl.paper.rivals.qp:QP", "aram": "slewrl.paper.rivals.aram:ARAM"})
-"""Families the others are compared with, for training and benchmarks only: `qp` calls a solver (extra `bench`)."""
+"""Layers for comparison in training and benchmarks only; `qp` calls a solver (extra `bench`)."""
 
 
 def layer_class(name: str) -> type[ActionLayer]:
-    """The class behind a name of ``LAYERS`` or ``BENCHMARK_LAYERS``, or behind a dotted path, whose module is imported.
+    """The layer class of a name in ``LAYERS`` or ``BENCHMARK_LAYERS``, or of a dotted path, whose module is imported.
 
     Raises:
-        ValueError: it is no class of layers.
+        ValueError: the name or path is not that of a concrete subclass of ``ActionLayer``.
     """
     kind = (BENCHMARK_LAYERS if name in BENCHMARK_LAYERS else LAYERS)[name]
     if not (isinstance(kind, type) and issubclass(kind, ActionLayer)) or inspect.isabstract(kind):
@@ -44,11 +44,11 @@ def layer_class(name: str) -> type[ActionLayer]:
 
 
 def make_layer(name: str, density: Density = "normalized", **options: Any) -> ActionLayer:
-    """A layer by name (see ``LAYERS``) or by dotted path "package.module:Class".
+    """Make a layer by name (see ``LAYERS``) or by dotted path "package.module:Class".
 
     Args:
-        name: e.g. "ddsrad"; "qp" and "aram", of ``BENCHMARK_LAYERS``, work as well.
-        density: units of the log-probability: "normalized", "action_scaled" or "action" (the paper's).
+        name: the layer, e.g. "ddsrad"; the names of ``BENCHMARK_LAYERS`` work, too.
+        density: the units of the log-probability: "normalized", "action_scaled" or "action" (the paper's).
         options: the layer's own fields, e.g. ``penalty_weight``.
     """
     kind = layer_class(name)
@@ -60,10 +60,10 @@ def make_layer(name: str, density: Density = "normalized", **options: Any) -> Ac
 
 
 def hard_layer(given: str | ActionLayer, limits: RateLimits) -> ActionLayer:
-    """The layer for an environment of somebody else's algorithm: one that keeps these limits, whoever trains.
+    """Make a layer that keeps these limits under any training algorithm.
 
     Raises:
-        ValueError: it limits nothing, does not fit the limits, or needs an agent that knows it.
+        ValueError: the layer limits nothing, does not fit the limits, or needs slewrl's own SAC.
     """
     layer = make_layer(given) if isinstance(given, str) else given
     if not layer.hard:

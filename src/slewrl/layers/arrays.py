@@ -1,8 +1,8 @@
-"""Layers on numpy arrays, for a wrapper around one environment: torch takes ten times as long for a few numbers.
+"""Layers on numpy arrays, for wrappers around one environment, where torch would take ten times as long.
 
-Every layer of ours is written out here but for ``budget``; that and yours go through torch. The guarantee rests on the
-last operations alone, in the actions' own dtype and with guarded limits: a clip to the edges of F_t, or a step of at
-most the limit and a clip to the range (Theorem 2, docs/guarantee.md).
+All built-in layers but ``budget`` are implemented here; it and custom layers go through torch. The guarantee rests on
+the last operations alone, in the actions' own dtype and with guarded limits: a clip to the edges of F_t, or a step
+of at most the limit and a clip to the range (Theorem 2, docs/guarantee.md).
 """
 
 from collections.abc import Callable
@@ -24,9 +24,9 @@ class ArrayLayer:
     """An action layer on arrays; every ``prev`` must lie in the range.
 
     Args:
-        layer: the layer.
-        limits: of d joints, one set for all time.
-        dtype: of actions, float32 or float64.
+        layer: the layer to evaluate.
+        limits: limits of d joints, without batch dimensions.
+        dtype: dtype of the actions, float32 or float64.
     """
 
     def __init__(self, layer: ActionLayer, limits: RateLimits, dtype: Any) -> None:
@@ -35,7 +35,7 @@ class ArrayLayer:
         self.layer, self.limits, self.dtype = layer, limits, np.dtype(dtype)
         torch_dtype = torch.from_numpy(np.zeros(0, self.dtype)).dtype
         self.down, self.up, self.low, self.high = (t.numpy() for t in limits.rounded(torch_dtype).working)
-        # Whole arrays, for numpy takes twice as long with a number.
+        # Arrays rather than scalars, with which numpy takes twice as long.
         cap = latent_cap(torch_dtype)
         self._zero, self.one, self._minus, self._cap, self._floor, self._closest = (
             np.full(limits.dim, x, self.dtype) for x in (0, 1, -1, cap, -cap, cap**-2)
@@ -52,11 +52,11 @@ class ArrayLayer:
         self._coupled = isinstance(layer, Budget)
 
     def execute(self, latent: Floats, prev: Floats) -> Floats:
-        """What the layer makes of latents (..., d) after ``prev`` (..., d), in F_t; NaN holds, infinities saturate."""
+        """Map latents (..., d) into F_t of ``prev`` (..., d); NaN holds the joint, infinities saturate."""
         return self._capped(np.minimum(np.maximum(latent, self._floor), self._cap), prev)
 
     def execute_bounded(self, share: Floats, prev: Floats) -> Floats:
-        """The same of w in [-1, 1]^d, which stands for the latent u = w / sqrt(1 - w^2); beyond counts as +-1.
+        """Map w in [-1, 1]^d, which stands for the latent u = w / sqrt(1 - w^2), into F_t; w is clipped to +-1.
 
         For layers with DD-SRad's squash, w is the normalised increment itself.
         """
@@ -66,17 +66,17 @@ class ArrayLayer:
         return self._capped(w / np.sqrt(np.maximum(self.one - w * w, self._closest)), prev)
 
     def clip(self, command: Floats, prev: Floats) -> Floats:
-        """The nearest of F_t to a command (..., d), pulled towards ``prev`` where a budget asks for it; NaN holds."""
+        """Clip a command (..., d) to F_t, and scale its step where a budget requires it; NaN holds the joint."""
         bottom, top = self._edges(prev)
         clipped = self._held(np.minimum(np.maximum(command, bottom), top), prev)
         return self._pulled(clipped, prev) if self._coupled else clipped
 
     def _edges(self, prev: Floats) -> tuple[Floats, Floats]:
-        """``boxmath.guard_edges`` of a ``prev`` in the range, as what was applied before always is."""
+        """The edges of F_t, as ``boxmath.guard_edges`` gives them for a ``prev`` in the range."""
         return np.maximum(prev + self._fall, self.low), np.minimum(prev + self.up, self.high)
 
     def _capped(self, u: Floats, prev: Floats) -> Floats:
-        """Of latents no larger than the cap."""
+        """Map latents of bounded magnitude into F_t."""
         return self._by_torch(u, prev) if self._squash is None else self._enter(self._squash(u, self), prev)
 
     def _enter(self, v: Floats, prev: Floats) -> Floats:
@@ -87,7 +87,7 @@ class ArrayLayer:
         return self._held(np.minimum(np.maximum(command, bottom), top), prev)
 
     def _moved(self, v: Floats, prev: Floats) -> Floats:
-        """prev + R_eff(v) v (Eq. ddsrad_vec): as R_eff is guarded, only the range is left to clip to."""
+        """Return prev + R_eff(v) v (Eq. ddsrad_vec), clipped to the range only, since R_eff is guarded."""
         bound = np.where(v >= self._zero, self.high, self.low)
         radius = np.abs(np.minimum(np.maximum(bound - prev, self._fall), self.up))
         moved: Floats = np.minimum(np.maximum(prev + radius * v, self.low), self.high)
@@ -108,7 +108,7 @@ class ArrayLayer:
         return executed
 
 
-# ---------------------------------------------------------------------- the numpy twins of `squash.py` and `place.py`
+# ---------------------------------------------------------------------- numpy versions of `squash.py` and `place.py`
 
 
 def _spherical(u: Floats, layer: ArrayLayer) -> Floats:
@@ -124,7 +124,7 @@ def _clip(u: Floats, layer: ArrayLayer) -> Floats:
 
 
 def _ball(u: Floats, layer: ArrayLayer) -> Floats:
-    # A joint whose latent is NaN counts as 0 for the others; its own stays NaN, and so holds.
+    # A NaN latent counts as 0 for the other joints; its own stays NaN, which holds the joint.
     return u / np.sqrt(1 + np.fmax(u * u, 0).sum(-1, keepdims=True))
 
 

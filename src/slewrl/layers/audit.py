@@ -1,9 +1,9 @@
-"""Trying to break the guarantee: adversarial cases, decided in exact arithmetic.
+"""Audits the guarantee with adversarial cases, decided in exact arithmetic.
 
-Ordinary latents and `rand()` actions never show a violation, so a test made of them proves nothing. Here latents
-reach +-inf and NaN, previous actions have full mantissas and sit on, next to and near the bounds, and limits
-include random asymmetric ones and those at either end of a float format. `slewrl demo`, `benchmarks/guarantee.py` and
-the tests all use this file.
+Ordinary latents and uniform random actions never show a violation, so a test with them proves nothing. Here latents
+reach +-inf and NaN, previous actions have full mantissas and lie on, next to and near the bounds, and limits include
+random asymmetric ones and those at either end of a float format. `slewrl demo`, `benchmarks/guarantee.py` and the tests
+use this module.
 """
 
 import time
@@ -24,27 +24,27 @@ from slewrl.limits.box import FeasibleBox, LimitTensors, round_limits
 from slewrl.limits.rate_limits import Edges
 
 Scale = Literal["tiny", "ordinary", "huge"]
-"""Where in a float format: next to the subnormals, about 1, or up to the largest magnitude there may be."""
+"""The magnitudes within a float format: near the subnormals, about 1, or up to the largest allowed."""
 Mapping = Callable[[Tensor, FeasibleBox], Tensor]
-"""(latent, box) -> executed action, all (..., d)."""
+"""A map (latent, box) -> executed action, all (..., d)."""
 BLOCK_ROWS = 4096
 
 
 @dataclass
 class Tally:
-    """What an audit counted. One case is one joint of one action."""
+    """The counts of an audit. One case is one joint of one action."""
 
     cases: int = 0
     violations: int = 0
-    """Cases with |a - prev| > delta or a outside the range, in exact arithmetic; NaN counts."""
+    """The number of cases outside F_t, decided in exact arithmetic; NaN counts."""
     nan: int = 0
-    """How many of the violations are NaN actions."""
+    """The number of violations that are NaN."""
     overshoot: float = 0.0
-    """The largest |a - prev| / delta - 1 seen among the violations (0 when there are none)."""
+    """The largest |a - prev| / delta - 1 among the violations, 0 without any."""
     seconds: float = 0.0
 
     def __iadd__(self, other: "Tally") -> "Tally":
-        """Pool two audits."""
+        """Add the counts of another audit."""
         self.cases += other.cases
         self.violations += other.violations
         self.nan += other.nan
@@ -57,7 +57,7 @@ class Tally:
 
 
 def executed_by(layer: ActionLayer) -> Mapping:
-    """What the layer hands to the environment; a truncated normal is drawn from, half the time."""
+    """The map from a latent to the layer's executed action; half of TruncNorm's actions are samples."""
     if not isinstance(layer, TruncNorm):
         return layer.execute
 
@@ -71,19 +71,19 @@ def executed_by(layer: ActionLayer) -> Mapping:
 
 
 def paper_formula(latent: Tensor, box: FeasibleBox) -> Tensor:
-    """Eq. (reff) and (ddsrad) as written, in floats as anyone would type them: no rounding care at all."""
+    """Evaluate Eq. (reff) and (ddsrad) as written, in plain floats, without any care for rounding."""
     down, up, low, high = (limit.to(latent.dtype) for limit in box.exact)
     radius = torch.where(latent > 0, torch.minimum(up, high - box.prev), torch.minimum(down, box.prev - low))
     return box.prev + radius * (latent / torch.sqrt(1 + latent**2))
 
 
 def edge_of_box(latent: Tensor, box: FeasibleBox) -> Tensor:
-    """The outermost float of the box on the latent's side: what lies between the two is inside if they are."""
+    """The edge of the box on the latent's side; if both edges are inside F_t, so is everything between them."""
     return torch.where(latent < 0, box.low, box.high)
 
 
 def hand_written_clip(latent: Tensor, box: FeasibleBox) -> Tensor:
-    """clip(command, prev - delta, prev + delta) within the range: the line found in every deployment script."""
+    """clip(command, prev - delta, prev + delta) within the range, as commonly written in deployment scripts."""
     down, up, low, high = (limit.to(latent.dtype) for limit in box.exact)
     command = (low + high) / 2 + (high - low) / 2 * torch.tanh(latent)
     return torch.clamp(torch.clamp(command, box.prev - down, box.prev + up), low, high)
@@ -100,7 +100,7 @@ def paper_limits() -> dict[str, RateLimits]:
 
 
 def random_limits(joints: int = 24, seed: int = 0) -> RateLimits:
-    """Asymmetric limits over seven decades: ranges off centre by up to 1000, rates from 1e-4 of the range to all."""
+    """Make asymmetric limits: ranges off centre by up to 1000, rates from 5e-4 of the range to all of it."""
     rng = np.random.default_rng(seed)
     centre = rng.choice([0.0, 1.0, 1e3], joints) * rng.uniform(-1, 1, joints)
     half = 10.0 ** rng.uniform(-1, 3, joints)
@@ -109,15 +109,15 @@ def random_limits(joints: int = 24, seed: int = 0) -> RateLimits:
 
 
 def extreme_limits(scale: Scale, dtype: torch.dtype, joints: int = 64, seed: int = 0) -> RateLimits:
-    """Asymmetric limits at one end of ``dtype``: rates from more than the range down to what can just be resolved."""
+    """Make asymmetric limits at one end of ``dtype``, with rates from above the range to barely resolvable."""
     info, rng = torch.finfo(dtype), np.random.default_rng(seed)
     smallest, largest, digits = info.tiny * info.eps, boxmath.largest(info), 1 - np.log2(info.eps)
     first, last = {
         "tiny": (8 * smallest, smallest * 2.0 ** (digits + 8)), "ordinary": (2.0**-5, 2.0**5),
         "huge": (largest / 16, largest),
     }[scale]  # fmt: skip
-    many = 8 * joints  # some cannot be resolved
-    high = np.minimum(first * (last / first) ** rng.uniform(0, 1.1, many), last)  # on the last one now and then
+    many = 8 * joints  # some are too fine for the dtype and are dropped below
+    high = np.minimum(first * (last / first) ** rng.uniform(0, 1.1, many), last)  # some exactly at the end
     low = high * np.where(rng.random(many) < 0.4, -1.0, rng.uniform(-1, 0.9, many))
     up, down = (np.minimum(high * 2.0 ** rng.uniform(2 - digits, 1, many), largest) for _ in range(2))
     low, high = np.where(rng.random(many) < 0.5, (low, high), (-high, -low))
@@ -129,7 +129,7 @@ def extreme_limits(scale: Scale, dtype: torch.dtype, joints: int = 64, seed: int
 
 
 def adversarial_rates(rows: int, limits: RateLimits, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
-    """Rates of one step (rows, d): down to less than ``dtype`` resolves, half of them floats of it; some are none."""
+    """Make rates of one step (rows, d), some below the resolution of ``dtype``, with 0, NaN, -1 and inf among them."""
     shape, digits = (rows, limits.dim), 1 - np.log2(torch.finfo(dtype).eps)
     draw, kind = (torch.rand(shape, generator=generator, dtype=torch.float64) for _ in range(2))
     rate = torch.from_numpy(limits.delta) * 2.0 ** (0.5 - (digits + 2) * draw)
@@ -140,7 +140,7 @@ def adversarial_rates(rows: int, limits: RateLimits, dtype: torch.dtype, generat
 
 
 def adversarial_latents(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
-    """Latents from 1e-8 to beyond overflow, both signs, with ordinary ones, +-inf, NaN, 0 and 1e30 among them."""
+    """Make latents from 1e-8 to beyond overflow, of both signs, with ordinary ones, +-inf, NaN and 0 among them."""
     draw = torch.rand(shape, generator=generator, dtype=torch.float64)
     exponent = torch.rand(shape, generator=generator, dtype=torch.float64) * 46 - 8
     sign = torch.where(torch.rand(shape, generator=generator) < 0.5, -1.0, 1.0).double()
@@ -153,20 +153,20 @@ def adversarial_latents(shape: tuple[int, ...], dtype: torch.dtype, generator: t
 
 
 def adversarial_prevs(rows: int, limits: RateLimits, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
-    """Feasible previous actions (rows, d): full mantissas; on, a few floats off, and ever nearer to the bounds."""
+    """Make feasible previous actions (rows, d) with full mantissas, many on the bounds or a few floats from them."""
     low, high = limits.rounded(dtype).working[2:]
     shape = (rows, limits.dim)
 
     def rand() -> Tensor:
         return torch.rand(shape, generator=generator, dtype=torch.float64)
 
-    # A product of two draws has no common grid, unlike rand() itself.
+    # A product of two draws fills the mantissa, unlike rand(), whose values lie on a grid.
     inner = (low.double() + (high - low).double() * rand()) * (1 - rand() * 2.0**-9)
     which = rand()
     bound = torch.where(rand() < 0.5, low.double(), high.double())
     near = bound + (inner - bound) * 10.0 ** (-9 * rand())
     prev = torch.where(which < 0.3, near, inner).to(dtype)
-    for i in range(4):  # on the bound, then one, two and three floats inside
+    for i in range(4):  # on the bound, and one, two and three floats inside
         on = bound.to(dtype)
         for _ in range(i):
             on = torch.nextafter(on, 0.5 * (low + high))
@@ -177,7 +177,7 @@ def adversarial_prevs(rows: int, limits: RateLimits, dtype: torch.dtype, generat
 def adversarial_cases(
     limits: RateLimits, dtype: torch.dtype, cases: int, seed: int, edges: Edges = "guard", of_step: bool = False
 ) -> Iterator[tuple[Tensor, FeasibleBox]]:
-    """Blocks of (latent, box) adding up to at least ``cases`` joint cases; ``of_step``: with rates of that step."""
+    """Yield blocks of (latent, box) with at least ``cases`` joint cases in all; ``of_step`` adds rates of one step."""
     generator = torch.Generator().manual_seed(seed)
     rows = max(1, -(-cases // limits.dim))
     for start in range(0, rows, BLOCK_ROWS):
@@ -192,7 +192,7 @@ def adversarial_cases(
 
 
 def judge(action: Tensor, prev: Tensor, limits: RateLimits | LimitTensors) -> Tally:
-    """Count the joints of ``action`` (..., d) outside F_t(prev), exactly; a box has its limits in ``box.exact``."""
+    """Count exactly the joints of ``action`` (..., d) outside F_t(prev); for a box, pass ``box.exact`` as limits."""
     wide_action, wide_prev = action.double().numpy(), prev.double().numpy()
     down, up, low, high = (np.asarray(x) for x in (limits.down, limits.up, limits.low, limits.high))
     outside = boxmath.outside(wide_action, wide_prev, down, up, low, high)
@@ -207,7 +207,7 @@ def judge(action: Tensor, prev: Tensor, limits: RateLimits | LimitTensors) -> Ta
 
 
 def judge_budget(action: Tensor, prev: Tensor, limits: RateLimits | LimitTensors, budget: float) -> Tally:
-    """Count the actions (..., d) that spent more than ``budget`` after ``prev``, exactly. One case is one action."""
+    """Count exactly the actions (..., d) that exceed ``budget`` after ``prev``. One case is one action."""
     wide_action, wide_prev = action.double().numpy(), prev.double().numpy()
     over = boxmath.over_budget(wide_action, wide_prev, limits.down, limits.up, budget)
     return Tally(cases=over.size, violations=int(over.sum()), nan=int(np.isnan(wide_action).any(-1).sum()))
@@ -216,7 +216,7 @@ def judge_budget(action: Tensor, prev: Tensor, limits: RateLimits | LimitTensors
 def outside_by_fractions(
     action: NDArray[np.float64], prev: NDArray[np.float64], limits: RateLimits | LimitTensors
 ) -> NDArray[np.bool_]:
-    """The same verdict as ``limits.outside`` by rational arithmetic, one case at a time; for (n, d) arrays."""
+    """Decide as ``limits.outside`` does, by rational arithmetic, one case at a time; for arrays (n, d)."""
     numbers = (prev, limits.down, limits.up, limits.low, limits.high)
     broadcast = [np.broadcast_to(np.asarray(x, dtype=np.float64), action.shape) for x in numbers]
     verdict = np.ones(action.shape, dtype=bool)
@@ -236,7 +236,7 @@ def audit(
     edges: Edges = "guard",
     of_step: bool = False,
 ) -> Tally:
-    """Run a mapping over ``cases`` independent adversarial cases; a ``budget`` that it promises is judged, too."""
+    """Audit a mapping over ``cases`` independent adversarial cases, and its ``budget``, if it promises one."""
     start = time.process_time()
     total = Tally()
     with torch.inference_mode():
@@ -257,7 +257,7 @@ def audit_chain(
     seed: int = 0,
     budget: float | None = None,
 ) -> Tally:
-    """Feed each executed action back as prev for ``steps`` steps: bang-bang, ordinary and adversarial latents."""
+    """Audit a mapping over ``steps`` steps, each executed action fed back as prev, some latents bang-bang."""
     start = time.process_time()
     generator = torch.Generator().manual_seed(seed)
     prev = adversarial_prevs(lanes, limits, dtype, generator)
@@ -266,7 +266,7 @@ def audit_chain(
         for done in range(0, steps, 1000):
             shape = (min(1000, steps - done), lanes, limits.dim)
             latents = adversarial_latents(shape, dtype, generator)
-            # Long stretches against one bound, then the other, put prev on the lattice bound +- k delta.
+            # Long runs against one bound, then the other, put prev on the lattice bound +- k delta.
             bang = 1e4 * torch.where(torch.rand(shape[1:], generator=generator) < 0.5, -1.0, 1.0)
             latents = torch.where(torch.rand(shape, generator=generator) < 0.5, bang.to(dtype), latents)
             path = [prev]

@@ -1,8 +1,8 @@
-"""ActionLayer: a latent and a feasible box in, an Action out. The last operation before the environment, always.
+"""ActionLayer maps a latent and a feasible box to an Action. It is always the last operation before the environment.
 
 A layer is a squash (u -> v in [-1, 1]^d), a placement (v -> a command in action units), and three decisions:
-what is executed, what the critic judges, what is penalised. The base class wires them together once; a layer
-file only names its parts.
+what is executed, what the critic judges, what is penalised. The base class combines them; a layer's file only names
+its parts.
 """
 
 import math
@@ -25,45 +25,46 @@ Density = Literal["normalized", "action_scaled", "action"]
 
 
 class Action(NamedTuple):
-    """What a layer returns; with it no backbone ever asks which layer it is."""
+    """The result of a layer: everything an agent needs, whichever layer it is."""
 
     executed: Tensor
-    """What the environment gets, and the next ``prev``; (..., d), prev's dtype, inside F_t for hard layers."""
+    """The action the environment gets, and the next ``prev``; (..., d), prev's dtype, inside F_t for hard layers."""
     judged: Tensor
-    """What the critic sees and the replay stores; (..., d)."""
+    """The action that the critic sees and the replay stores; (..., d)."""
     log_det: Tensor
     """log |det d action / d latent| in the layer's density units, closed form; (...). log_prob = log N(u) - this."""
     penalty: Tensor
-    """What ``penalty_weight`` multiplies in the actor loss; (...), >= 0."""
+    """The term that ``penalty_weight`` multiplies in the actor loss; (...), >= 0."""
 
 
 class Decision(NamedTuple):
-    """What acting needs of an Action; the rest of it takes as long again."""
+    """The part of an Action that acting needs; computing the rest would double the time."""
 
     executed: Tensor
     judged: Tensor
 
 
 class Draw(NamedTuple):
-    """What learning needs of N actions drawn, and the way back through them."""
+    """The part of N sampled actions that learning needs, with its vector-Jacobian product."""
 
     judged: Tensor
-    """(N, d)"""
+    """The actions that the critic sees, (N, d)."""
     log_prob: Tensor
-    """(N,)"""
+    """The log-probabilities in the layer's density units, (N,)."""
     penalty: Tensor
-    """(N,)"""
+    """The penalties of the actor loss, (N,)."""
     vjp_fn: fused.DrawVJP
+    """The map from gradients of these three to those of mean and standard deviation."""
 
 
 @dataclass(frozen=True)
 class ActionLayer(ABC):
-    """Base of every layer. A stateless, immutable callable (not an nn.Module: it has no parameters).
+    """Base class of every layer: a stateless, immutable callable (not an nn.Module, since it has no parameters).
 
     Args:
         density: units of ``log_det``. "normalized": the density of v in [-1, 1]^d, finite everywhere, target
             entropy -d. "action_scaled": the density of the action, target entropy -d + sum log scale.
-            "action": the density of the action with target -d, as the paper has it.
+            "action": the density of the action with target entropy -d, as in the paper.
         penalty_weight: lambda, the weight of ``Action.penalty`` in the actor loss.
     """
 
@@ -73,9 +74,9 @@ class ActionLayer(ABC):
     hard: ClassVar[bool] = True
     """Whether ``executed`` always lies in F_t."""
     placement: ClassVar[Placement]
-    """Where v goes: one of `place.py`."""
+    """The map from v to a command, one of `place.py`."""
     self_loops: ClassVar[int] = 0
-    """Most actions per step and environment that ``take_rejected`` gives."""
+    """The largest number of actions per step and environment that ``take_rejected`` returns."""
 
     def __post_init__(self) -> None:
         """Refuse an unknown density or a weight that is not a finite number >= 0."""
@@ -94,7 +95,7 @@ class ActionLayer(ABC):
 
         Raises:
             TypeError: the latent is not a tensor, or the box not ``limits.box(prev)``.
-            ValueError: the latent has not one entry per joint.
+            ValueError: the latent does not have one entry per joint.
         """
         if not isinstance(box, FeasibleBox) or not isinstance(latent, Tensor):
             got = f"{type(latent).__name__}, {type(box).__name__}"  # type: ignore[unreachable]
@@ -111,16 +112,16 @@ class ActionLayer(ABC):
         command = self.placement.command(v, wide)
         if self.density != "normalized":
             log_det = log_det + self.placement.log_scale(v, wide)
-        # NaN anywhere, in the latent or come about on the way, holds the joint.
+        # NaN, whether in the latent or produced by the map, holds the joint.
         executed = torch.where((latent + command).isnan(), box.prev, self.enter(command.to(box.prev.dtype), box))
         return Action(executed, self.judge(command, executed), log_det, self.penalise(u, command, wide))
 
     def execute(self, latent: Tensor, box: FeasibleBox) -> Tensor:
-        """Only ``Action.executed``; shape (..., d)."""
+        """Return ``Action.executed`` alone, shape (..., d)."""
         return self.decide(latent, box).executed
 
     def decide(self, latent: Tensor, box: FeasibleBox) -> Decision:
-        """``executed`` and ``judged``, for acting; (..., d) each: the same bits, without the rest."""
+        """Return ``executed`` and ``judged`` for acting, (..., d) each, bit for bit as ``__call__`` does."""
         composed = type(self).__call__ is ActionLayer.__call__ and isinstance(box, FeasibleBox)
         if not (composed and isinstance(latent, Tensor) and fused.plain_autograd() and self.squash in VALUES):
             return Decision(*self(latent, box)[:2])
@@ -131,11 +132,11 @@ class ActionLayer(ABC):
         return Decision(executed, self.judge(command, executed))
 
     def exported(self, latent: Tensor, box: FeasibleBox) -> Tensor:
-        """``execute`` in the fewest operations, for a graph in which each costs as much as its arithmetic; (..., d)."""
+        """Return ``executed`` (..., d), computed with few operations for an exported graph."""
         return self.execute(latent, box)
 
     def vjp(self, latent: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, fused.VJP]:
-        """``judged``, ``penalty``, and the function that takes their gradients back to the latent's."""
+        """Return ``judged``, ``penalty``, and their vector-Jacobian product with respect to the latent."""
         leaf = latent.detach().requires_grad_()
         with torch.enable_grad():
             action = self(leaf, box)
@@ -148,13 +149,13 @@ class ActionLayer(ABC):
         return action.judged.detach(), action.penalty.detach(), vjp_fn
 
     def sample(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> tuple[Action, Tensor]:
-        """A reparameterised draw u = mean + std * noise through the layer, and its log-probability.
+        """Draw u = mean + std * noise (reparameterised), map it through the layer, and return its log-probability, too.
 
         Args:
-            mean: of the latent Gaussian, shape (..., d).
-            std: its standard deviation, > 0, shape (..., d).
-            noise: standard normal, shape (..., d).
-            box: F_t.
+            mean: mean of the latent Gaussian, shape (..., d).
+            std: standard deviation of the latent Gaussian, > 0, shape (..., d).
+            noise: standard normal noise, shape (..., d).
+            box: F_t, from ``RateLimits.box(prev)``.
 
         Returns:
             The action, and log_prob of shape (...), in the layer's density units (Eq. sac_logprob).
@@ -165,7 +166,7 @@ class ActionLayer(ABC):
         return action, log_density - action.log_det
 
     def sample_vjp(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Draw:
-        """As ``sample`` for (N, d), with the function that takes gradients back to mean and standard deviation."""
+        """Sample as ``sample`` does, for (N, d), with the vector-Jacobian product for mean and standard deviation."""
         leaves = mean.detach().requires_grad_(), std.detach().requires_grad_()
         with torch.enable_grad():
             action, log_prob = self.sample(*leaves, noise, box)
@@ -183,70 +184,70 @@ class ActionLayer(ABC):
         return Draw(action.judged.detach(), log_prob.detach(), action.penalty.detach(), vjp_fn)
 
     def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Decision:
-        """As ``sample``, for acting."""
+        """Sample as ``sample`` does, returning only what acting needs."""
         return self.decide(mean + std * noise, box)
 
     def random(self, box: FeasibleBox, generator: torch.Generator | None = None) -> Tensor:
-        """An action for warm-up, shape (..., d): uniform over what the layer may execute, here F_t."""
+        """Draw an action for warm-up, shape (..., d), uniform over what the layer may execute; by default F_t."""
         return box.sample(generator)
 
     def target_entropy(self, limits: RateLimits) -> float:
-        """SAC's usual -d, carried over to this layer's density units (notes on entropy: docs/layers.md)."""
+        """SAC's usual target entropy -d, converted to the layer's density units (docs/layers.md)."""
         shift = self.placement.reference(limits) if self.density == "action_scaled" else 0.0
         return shift - limits.dim
 
-    # ------------------------------------------------------------------ what a training run asks besides
+    # ------------------------------------------------------------------ hooks of a training run
 
     def check(self, limits: RateLimits) -> None:  # noqa: B027
-        """Refuse limits that the layer's options do not fit, before anything runs. Here: none."""
+        """Refuse limits that the layer's options do not fit. The default accepts all."""
 
     def breaches(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
-        """Steps of an episode's executed actions (T + 1, d) that broke what the layer promises beyond F_t; exact."""
+        """Count exactly the steps of a sequence of executed actions (T + 1, d) that broke a promise beyond F_t."""
         return 0
 
     def counts(self) -> dict[str, int]:
-        """What the layer counted since ``columns`` was last asked for; a checkpoint keeps it. Here: nothing."""
+        """The counters since the last call of ``columns``, kept in checkpoints. By default there are none."""
         return {}
 
     def columns(self) -> dict[str, float]:
-        """What train.csv gets of ``counts``, which begin again at 0. Here: nothing."""
+        """The columns for train.csv, computed from ``counts``, which are reset. By default there are none."""
         return {}
 
     def take_rejected(self) -> list[tuple[int, Tensor]]:
-        """(environment, action (d,)) of actions drawn last and not executed, for the replay. Here: none."""
+        """The (environment, action (d,)) pairs drawn last and rejected, for the replay. By default there are none."""
         return []
 
-    # ------------------------------------------------------------------ the parts a layer names or replaces
+    # ------------------------------------------------------------------ the parts that a layer defines or overrides
 
     @staticmethod
     @abstractmethod
     def squash(u: Tensor) -> tuple[Tensor, Tensor]:
-        """u (..., d) to v (..., d) and log |det dv/du| (...), summed over joints: one of `squash.py`."""
+        """Map u (..., d) to v (..., d) and log |det dv/du| (...), summed over joints; one of `squash.py`."""
 
     def normalise(self, u: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor]:
-        """As ``squash``, where the set of v depends on the box, too. Here: it does not."""
+        """Map u to v as ``squash`` does. A layer whose v depends on the box, too, overrides this."""
         return self.squash(u)
 
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
-        """The command moved into F_t. Here: a map that reaches the edges only, so the move is sub-ulp."""
+        """Move the command into F_t. The default is for maps into F_t, whose commands leave it by rounding only."""
         return snap(command, box)
 
     def judge(self, command: Tensor, executed: Tensor) -> Tensor:
-        """What the critic sees. Here: what was executed."""
+        """The action that the critic sees; by default the executed one."""
         return executed
 
     def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
-        """What the actor pays for, shape (...). Here: nothing."""
+        """The penalty of the actor loss, shape (...); by default 0."""
         return torch.zeros_like(latent[..., 0])
 
 
 def squared_norm(latent: Tensor) -> Tensor:
-    """|u|^2 over joints, shape (...): the penalty of Eq. (actor_loss)."""
+    """Return |u|^2 over joints, shape (...), the penalty of Eq. (actor_loss)."""
     return latent.square().sum(-1)
 
 
 def spread(latent: Tensor, box: FeasibleBox) -> Tensor:
-    """The latent, repeated where the box has more rows than it."""
+    """Broadcast the latent to the batch shape of the box."""
     if latent.shape == box.prev.shape:
         return latent
     if latent.ndim == 0 or latent.shape[-1] != box.prev.shape[-1]:
@@ -255,7 +256,7 @@ def spread(latent: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def finite_latent(latent: Tensor, box: FeasibleBox) -> Tensor:
-    """The latent in the box's dtype with NaN at 0 and magnitudes capped where squares would overflow."""
+    """Cast the latent to the box's dtype, with NaN set to 0 and magnitudes capped so that squares do not overflow."""
     cap = latent_cap(box.prev.dtype)
     latent = latent.to(box.prev.dtype)
     # Not nan_to_num, which exports as nine nodes.
@@ -263,12 +264,12 @@ def finite_latent(latent: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def latent_cap(dtype: torch.dtype) -> float:
-    """The largest latent magnitude: the sum of a million squares is finite, and every squash long flat."""
+    """The cap on latent magnitudes: every squash is saturated there, and a sum of a million squares is finite."""
     return 2.0**50 if dtype == torch.float32 else 2.0**500
 
 
 def widen(box: FeasibleBox) -> FeasibleBox:
-    """The box in float32 if it is in a 16-bit format (to compute in), else the box itself."""
+    """Convert a 16-bit box to float32 for computation; return any other box as it is."""
     if box.prev.dtype not in HALF_TYPES:
         return box
     working = LimitTensors(*(t.float() for t in box.working))
@@ -276,13 +277,13 @@ def widen(box: FeasibleBox) -> FeasibleBox:
 
 
 def snap(command: Tensor, box: FeasibleBox) -> Tensor:
-    """``command`` clipped to F_t, with the gradient of the unclipped map."""
+    """Clip ``command`` to F_t, with the gradient of the unclipped map."""
     snapped: Tensor = _Snap.apply(command, box.low, box.high)  # type: ignore[no-untyped-call]
     return snapped
 
 
 class _Snap(torch.autograd.Function):
-    """Clip forward, identity backward: the clip undoes rounding, it is not part of the map."""
+    """Clip in the forward pass, identity in the backward pass: the clip only undoes rounding."""
 
     generate_vmap_rule = True
 

@@ -1,15 +1,14 @@
 """A budget over joints: sum_i |da_i| / delta_i <= B, within F_t and without a solver.
 
-One coupled limit, for joints that share a supply: with B = 2, two joints may move at full rate at once, or four at half
-of it. The set is a polytope that moves with prev. Seen from prev, and measured in increments over the way to the edge
-of F_t on their side, x_i = da_i / R_i, it is {g(x) <= 1} with the gauge
+This couples joints that share a power supply: with B = 2, two joints may move at full rate at once, or four at half
+rate. The set is a polytope that moves with prev. In increments relative to the distance to the edge of F_t,
+x_i = da_i / R_i, it is {g(x) <= 1} with the gauge
 
     g(x) = max(max_i |x_i|, sum_i w_i |x_i| / B),     w_i = R_i / delta_i in [0, 1],
 
-R_i and delta_i those of the sign of x_i. The layer goes along rays, x = u f(g(u)) / g(u) with DD-SRad's squash f, which
-fills that set (`squash.radial`), and a = prev + R x. For one joint and B = 1 it is DD-SRad.
-
-f and not tanh, because DD-SRad has it, too: its slope decays as |u|^-3, so a saturated policy finds back.
+where R_i and delta_i are those of the direction of x_i. The layer maps along rays, x = u f(g(u)) / g(u) with DD-SRad's
+squash f, onto the whole set (`squash.radial`), and a = prev + R x. For one joint and B = 1 it is DD-SRad.
+docs/layers.md says why f is not tanh.
 """
 
 import math
@@ -32,10 +31,10 @@ WIDE = torch.finfo(torch.float64)
 
 @dataclass(frozen=True)
 class Budget(ActionLayer):
-    """See the module.
+    """DD-SRad along rays, within a budget that all joints share.
 
     Args:
-        budget: B, in joints at full rate, in (0, d]; d never binds. None: half the joints.
+        budget: B, in joints at full rate, in (0, d]; d never binds. Default: d / 2.
     """
 
     penalty_weight: float = 0.005
@@ -43,7 +42,7 @@ class Budget(ActionLayer):
     placement = place.hold
 
     def __post_init__(self) -> None:
-        """Refuse a budget that is no positive number."""
+        """Refuse a budget that is not a positive number."""
         super().__post_init__()
         given = self.budget
         number = not isinstance(given, bool) and isinstance(given, int | float)
@@ -51,10 +50,10 @@ class Budget(ActionLayer):
             raise ValueError(f"budget is {given!r}, expected a number of joints > 0")
 
     def allowance(self, joints: int) -> float:
-        """B for this many joints.
+        """The budget B for this many joints.
 
         Raises:
-            ValueError: it is more than all of them could spend.
+            ValueError: B exceeds the number of joints.
         """
         given = joints / 2 if self.budget is None else float(self.budget)
         if given > joints:
@@ -62,16 +61,16 @@ class Budget(ActionLayer):
         return given
 
     def squash(self, u: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]  # B is the layer's own
-        """The map away from the bounds, where every w_i is 1."""
+        """Map u to x away from the bounds, where every w_i is 1."""
         return self._radial(u, torch.ones_like(u))
 
     def normalise(self, u: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor]:
-        """u to x, and log |det dx/du|."""
+        """Map u to x, with log |det dx/du|."""
         rate = torch.where(u >= 0, box.working.up, box.working.down)
-        return self._radial(u, box.radius(u) / rate.clamp_min(torch.finfo(u.dtype).tiny))  # a rate of 0 holds
+        return self._radial(u, box.radius(u) / rate.clamp_min(torch.finfo(u.dtype).tiny))  # a rate of 0 holds the joint
 
     def _radial(self, u: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """In float64: autograd subtracts terms whose difference, the slope along the ray, float32 loses from 300 on."""
+        """Apply `squash.radial` in float64, since float32 autograd loses the slope along the ray from |u| = 300 on."""
         wide = u.double()
         size = wide.abs()
         spent = (weight * size).sum(-1, keepdim=True) / self.allowance(u.shape[-1])
@@ -79,27 +78,27 @@ class Budget(ActionLayer):
         return x.to(u.dtype), log_det.to(u.dtype)
 
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
-        """Into F_t and the budget, exactly; the map leaves both by rounding only, so the gradient is the map's."""
+        """Move the command exactly into F_t and the budget, which it leaves by rounding only; keep the gradient."""
         limits = (box.prev, box.low, box.high, box.exact.down, box.exact.up)
         entered: Tensor = _Enter.apply(command, *limits, self.allowance(command.shape[-1]))  # type: ignore[no-untyped-call]
         return entered
 
     def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
-        """|u|^2, as in DD-SRad."""
+        """Return |u|^2, as in DD-SRad."""
         return squared_norm(latent)
 
     def random(self, box: FeasibleBox, generator: torch.Generator | None = None) -> Tensor:
-        """Uniform along each ray from prev; rays are chosen as the uniform law on F_t has them."""
+        """Draw a direction from prev as a uniform sample of F_t has it, and a uniform point of the set along it."""
         drawn = box.sample(generator)
         again = torch.rand(drawn[..., :1].shape, generator=generator, dtype=drawn.dtype, device=drawn.device)
         step = drawn - box.prev
         share = self.allowance(step.shape[-1]) / spending(step, box.exact.down, box.exact.up)
-        # Beyond the budget: another length, from the law t^(d - 1) dt of a uniform point on a ray of the set.
+        # Beyond the budget, draw another length, with the density ~ t^(d - 1) of a uniform point along a ray.
         length = torch.where(share < 1, share * again.double() ** (1 / step.shape[-1]), 1.0)
         return self.enter((box.prev + length * step).to(drawn.dtype), box)
 
     def target_entropy(self, limits: RateLimits) -> float:
-        """As elsewhere the same distance from uniform as SAC's -d: uniform over less has log(volume share) less."""
+        """The target entropy with the same distance to uniform as SAC's -d: lower by -log of the volume share."""
         base = super().target_entropy(limits)
         if self.density == "action":
             return base
@@ -107,27 +106,27 @@ class Budget(ActionLayer):
         return base + math.log(share.numerator) - math.log(share.denominator)
 
     def check(self, limits: RateLimits) -> None:
-        """Refuse a budget that is more than all joints could spend."""
+        """Refuse a budget that exceeds the number of joints."""
         self.allowance(limits.dim)
 
     def breaches(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
-        """Steps of an episode's actions (T + 1, d) that spent more than the budget, decided in rational numbers."""
+        """Count the steps of a sequence (T + 1, d) that exceeded the budget, decided exactly."""
         allowance = self.allowance(limits.dim)
         return int(boxmath.over_budget(actions[1:], actions[:-1], limits.down, limits.up, allowance).sum())
 
 
 def volume_share(budget: float, joints: int) -> Fraction:
-    """The share of [-1, 1]^d with sum |x_i| <= B, exactly: P(sum of d uniforms <= B) (Irwin-Hall)."""
+    """The exact share of [-1, 1]^d with sum |x_i| <= B: P(sum of d uniforms <= B) (Irwin-Hall)."""
     b = Fraction(budget)
     terms = ((-1) ** k * math.comb(joints, k) * (b - k) ** joints for k in range(math.floor(b) + 1))
     return min(Fraction(1), sum(terms, Fraction(0)) / math.factorial(joints))
 
 
 def spending(step: Tensor, down: Tensor, up: Tensor) -> Tensor:
-    """An upper bound of sum_i |step_i| / rate_i, (..., 1) in float64, above the exact sum by some roundings.
+    """An upper bound of sum_i |step_i| / rate_i, (..., 1) in float64, a few rounding errors above the exact sum.
 
-    Each quotient and each sum of non-negative terms is off by a factor of at most 1 +- 2^-53, an underflow by less than
-    ``tiny`` altogether; there are d + 3 roundings, counting that of ``step`` itself and the product here.
+    Each quotient and each sum of non-negative terms has a relative error of at most 2^-53, and underflow adds less than
+    ``tiny`` in all. There are d + 3 roundings, including that of ``step`` itself and of the product here.
     """
     size = step.double().abs()
     spent = torch.where(size > 0, size / torch.where(step >= 0, up, down), 0.0).sum(-1, keepdim=True)
@@ -135,12 +134,12 @@ def spending(step: Tensor, down: Tensor, up: Tensor) -> Tensor:
 
 
 def wide(number: float, like: Tensor) -> Tensor:
-    """A constant in float64: the ONNX exporter rounds Python's own numbers to float32."""
+    """Make a float64 constant, since the ONNX exporter rounds Python numbers to float32."""
     return torch.tensor(number, dtype=torch.float64, device=like.device)
 
 
 class _Enter(torch.autograd.Function):
-    """Clip to F_t and, where the sum exceeds B, pull every joint towards prev; identity backward.
+    """Clip to F_t and, where the sum exceeds B, move every joint towards prev; identity in the backward pass.
 
     Claim: executed lies in F_t, and sum |executed_i - prev_i| / delta_i <= B, both in exact arithmetic.
 
@@ -156,7 +155,7 @@ class _Enter(torch.autograd.Function):
     h = eps(F) max(|p|, |c|, smallest normal of F) is more than either. So |executed - p| <= t |s| (1 + 2 w)
     <= t |c - p| (1 + 4 w), and over the joints the sum is at most t (1 + 4 w) bound <= B (1 - 12 w)(1 + 4 w) <= B.
 
-    No property of the map is used. With t |s| < h the joint holds, which boxes of a few floats come to.
+    No property of the map is used. If t |s| < h, as in boxes only a few floats wide, the joint is held.
     """
 
     generate_vmap_rule = True

@@ -19,7 +19,7 @@ class DTanh(ActionLayer):
     placement = place.hold
 
     def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
-        """|u|^2, which keeps latents where the squash has slope (Eq. actor_loss)."""
+        """Return |u|^2, which keeps latents where the squash is not saturated (Eq. actor_loss)."""
         return squared_norm(latent)
 
 
@@ -38,7 +38,7 @@ class DDSRad(DTanh):
     squash = staticmethod(squash.spherical)
 
     def __call__(self, latent: Tensor, box: FeasibleBox) -> Action:
-        """Map a latent into the box; `fused.py` where it applies, the composed definition elsewhere."""
+        """Map a latent into the box, by `fused.py` where it applies and by the composed definition elsewhere."""
         if not fused.applies(latent, box):
             return super().__call__(latent, box)
         executed, log_det, penalty = fused.ddsrad(latent, box, latent_cap(latent.dtype))
@@ -47,30 +47,30 @@ class DDSRad(DTanh):
         return Action(executed, executed, log_det, penalty)
 
     def decide(self, latent: Tensor, box: FeasibleBox) -> Decision:
-        """``executed``, which is also what is judged."""
+        """Return ``executed``, which is also the judged action."""
         if not fused.applies(latent, box):
             return super().decide(latent, box)
         executed = fused.ddsrad_execute(latent, box, latent_cap(latent.dtype))
         return Decision(executed, executed)
 
     def vjp(self, latent: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, fused.VJP]:
-        """The same by hand where `fused.py` applies."""
+        """Return the vector-Jacobian product, analytic where `fused.py` applies."""
         if not fused.applies(latent, box):
             return super().vjp(latent, box)
         return fused.ddsrad_pullback(latent, box, latent_cap(latent.dtype))
 
     def sample_vjp(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Draw:
-        """The same by hand where `fused.py` applies."""
+        """Sample with a vector-Jacobian product, analytic where `fused.py` applies."""
         alike = mean.shape == std.shape == noise.shape and mean.dtype == std.dtype == noise.dtype
         if self.density != "normalized" or not alike or not fused.applies(mean, box):
             return super().sample_vjp(mean, std, noise, box)
         return Draw(*fused.ddsrad_draw(mean, std, noise, box, latent_cap(mean.dtype)))
 
     def exported(self, latent: Tensor, box: FeasibleBox) -> Tensor:
-        """u / sqrt(1 + u^2) = sin(atan(u)), which needs no cap; Theorem 2 with a clip to the range."""
+        """Use u / sqrt(1 + u^2) = sin(atan(u)), which needs no cap on u, and Theorem 2 with a clip to the range."""
         down, up, low, high = box.working
         radius = (torch.where(latent >= 0, high, low) - box.prev).maximum(-down).minimum(up).abs()
         moved = box.prev + radius * latent.atan().sin().clamp(-1, 1)
-        # The range, stretched to prev where that lies outside: from there a joint may only come back.
+        # Clip to the range, extended to prev where that lies outside it: from there a joint can only return.
         moved = moved.minimum(box.prev.maximum(high)).maximum(box.prev.minimum(low))
         return torch.where(latent.isnan(), box.prev, moved)

@@ -1,9 +1,8 @@
-"""DD-SRad, and the Gaussian draw before any layer, in one autograd node each: the same numbers in a third of the time.
+"""DD-SRad and the Gaussian draw as one autograd node each: the same numbers in a third of the time.
 
-The composed layer is the definition; this is the hot path of training on a CPU. It uses Theorem 2
-(docs/guarantee.md): with |f| <= 1 and guarded limits, prev + R f clipped to the *range* is already in F_t, so the
-edges of the box are never built. Inside the node it computes with numpy, on the tensors' own memory: a batch of a few
-thousand numbers is done before torch has dispatched the operation.
+The composed layer is the definition; this is the hot path of training on a CPU. By Theorem 2 (docs/guarantee.md), with
+|f| <= 1 and guarded limits, prev + R f clipped to the *range* is already in F_t, so the edges of the box are never
+computed. The nodes use numpy on the tensors' memory, since for a few thousand numbers torch's dispatch dominates.
 """
 
 import math
@@ -20,23 +19,23 @@ from slewrl.limits.box import FeasibleBox
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 VJP = Callable[[Tensor, Tensor], Tensor]
-"""From the gradients of what is judged (..., d) and of the penalty (...) to that of the latent (..., d)."""
+"""Maps gradients of the judged action (..., d) and the penalty (...) to that of the latent (..., d)."""
 DrawVJP = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""From the gradients of what is judged (R, d), log_prob (R,) and penalty (R,) in the first R rows of a draw to those of
-its mean and standard deviation, (R, d) each."""
+"""Maps gradients of the judged action (R, d), log_prob (R,) and penalty (R,) of the first R rows to those of mean and
+standard deviation, (R, d) each."""
 
 
 def applies(latent: Tensor, box: FeasibleBox) -> bool:
-    """Whether the fused node covers this call; everything else takes the composed path."""
+    """Whether the fused node covers this call; otherwise the composed layer is used."""
     if not isinstance(box, FeasibleBox) or not isinstance(latent, Tensor):
-        return False  # type: ignore[unreachable]  # the composed path says what it expected
+        return False  # type: ignore[unreachable]  # the composed layer raises the error
     return (
         latent.dtype == box.prev.dtype
         and latent.dtype in (torch.float32, torch.float64)
         and type(latent) is type(box.prev) is Tensor
         and latent.device.type == box.prev.device.type == "cpu"
         and latent.shape == box.prev.shape
-        and box.working.up.ndim == box.working.down.ndim == 1  # else they broadcast, in the composed path
+        and box.working.up.ndim == box.working.down.ndim == 1  # batched limits broadcast, in the composed layer
         and not box.tight  # Theorem 2 needs guarded limits
         and not box.prev.requires_grad
         and plain_autograd()
@@ -44,12 +43,12 @@ def applies(latent: Tensor, box: FeasibleBox) -> bool:
 
 
 def plain_autograd() -> bool:
-    """Whether autograd alone differentiates: no compiler (it fuses by itself), no vmap, grad or jvp."""
+    """Whether plain autograd is in use: no compiler, which fuses by itself, and no functorch transform."""
     return not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
 
 
 def gaussian(mean: Tensor, std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """u = mean + std noise (..., d), and log N(u; mean, std) (...)."""
+    """Return u = mean + std noise (..., d) and log N(u; mean, std) (...)."""
     plain = (
         plain_autograd()
         and mean.shape == std.shape == noise.shape
@@ -65,12 +64,12 @@ def _gaussian(mean: Tensor, std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]
 
 
 def _log_density(std: NDArray[Any], noise: NDArray[Any]) -> Any:
-    """log N(mean + std noise; mean, std), (...)."""
+    """Return log N(mean + std noise; mean, std), shape (...)."""
     return _row_sums(np.log(std) + 0.5 * (noise * noise), -1.0) - std.shape[-1] * LOG_SQRT_2PI
 
 
 class _Gaussian(torch.autograd.Function):
-    """dN: d mean is d u; d std is noise d u - d log_density / std."""
+    """The Gaussian draw; d mean is d u, and d std is noise d u - d log_density / std."""
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, std: Tensor, noise: Tensor) -> Any:
@@ -85,13 +84,13 @@ class _Gaussian(torch.autograd.Function):
 
 
 def ddsrad(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tensor, Tensor, Tensor]:
-    """``(executed, log_det, |u|^2)`` of DD-SRad, log_det normalised."""
+    """Return ``(executed, log_det, |u|^2)`` of DD-SRad, with log_det in normalised units."""
     executed, log_det, norm2 = _DDSRad.apply(latent, box.prev, box.working, cap)  # type: ignore[no-untyped-call]
     return executed, log_det, norm2
 
 
 def ddsrad_execute(latent: Tensor, box: FeasibleBox, cap: float) -> Tensor:
-    """``executed`` alone."""
+    """Return ``executed`` of DD-SRad alone."""
     if torch.is_grad_enabled() and latent.requires_grad:
         return ddsrad(latent, box, cap)[0]
     u = _finite(latent, cap)
@@ -99,17 +98,17 @@ def ddsrad_execute(latent: Tensor, box: FeasibleBox, cap: float) -> Tensor:
 
 
 def _map(u: NDArray[Any], r: NDArray[Any], prev: Tensor, limits: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """a = prev + R_eff u r, and R_eff (Eq. reff, ddsrad)."""
+    """Return a = prev + R_eff u r, and R_eff (Eq. reff, ddsrad)."""
     p = np.ascontiguousarray(prev.detach().numpy())
     fall, up, low, high = _spread(limits, p.shape)
-    # R_eff: the way to the bound on u's side, or the rate if that is less.
+    # R_eff: the distance to the bound on u's side, or the rate if that is less.
     radius = np.where(u >= 0, high, low)
     radius -= p
     np.minimum(radius, up, out=radius)
     np.maximum(radius, fall, out=radius)
     np.abs(radius, out=radius)
-    # u r may round to just above 1, which Theorem 2 does not allow. The last clip is to the range, stretched to
-    # prev where that lies outside.
+    # u r may round to just above 1, which Theorem 2 does not allow. The last clip is to the range, extended to prev
+    # where that lies outside it.
     executed = u * r
     np.minimum(executed, 1, out=executed)
     np.maximum(executed, -1, out=executed)
@@ -122,13 +121,13 @@ def _map(u: NDArray[Any], r: NDArray[Any], prev: Tensor, limits: Any) -> tuple[N
 
 @lru_cache(maxsize=16)
 def _spread(limits: Any, shape: tuple[int, ...]) -> tuple[NDArray[Any], ...]:
-    """-down, up, low and high, repeated to ``shape``: numpy works through equal shapes in one go, else row by row."""
+    """Broadcast -down, up, low and high to ``shape`` in memory, since numpy is faster on arrays of equal shape."""
     down, *others = (limit.numpy() for limit in limits)
     return tuple(np.ascontiguousarray(np.broadcast_to(limit, shape)) for limit in (-down, *others))
 
 
 def ddsrad_pullback(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tensor, Tensor, VJP]:
-    """``executed``, |u|^2 and the way back from their gradients to the latent's, without autograd."""
+    """Return ``executed``, |u|^2 and their vector-Jacobian product for the latent, without autograd."""
     u = _finite(latent, cap)
     u2 = u * u
     r = 1 / np.sqrt(1 + u2)
@@ -143,7 +142,7 @@ def ddsrad_pullback(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tenso
 def ddsrad_draw(
     mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox, cap: float
 ) -> tuple[Tensor, Tensor, Tensor, DrawVJP]:
-    """``executed``, log_prob and |u|^2 of u = mean + std noise, and the way back, without autograd."""
+    """Return ``executed``, log_prob and |u|^2 of u = mean + std noise, and their vector-Jacobian product."""
     s, e = np.ascontiguousarray(std.numpy()), noise.numpy()
     u = _finite(mean + std * noise, cap)
     u2 = u * u
@@ -163,7 +162,7 @@ def ddsrad_draw(
 
 
 class _DDSRad(torch.autograd.Function):
-    """With r = 1 / sqrt(1 + u^2): a = prev + R_eff u r and da/du = R_eff r^3 (Eq. ddsrad, jacobian)."""
+    """DD-SRad. With r = 1 / sqrt(1 + u^2), a = prev + R_eff u r and da/du = R_eff r^3 (Eq. ddsrad, jacobian)."""
 
     @staticmethod
     def forward(ctx: Any, latent: Tensor, prev: Tensor, limits: Any, cap: float) -> Any:
@@ -178,7 +177,7 @@ class _DDSRad(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, grad_log_det: Tensor, grad_norm2: Tensor) -> Any:
         latent, u, r, radius = ctx.saved_tensors
-        if torch.is_grad_enabled():  # asked for a second derivative: rebuild the graph from the input
+        if torch.is_grad_enabled():  # for a second derivative, rebuild the graph from the input
             u = latent.nan_to_num(nan=0.0).clamp(-ctx.cap, ctx.cap)
             r = torch.rsqrt(1 + u * u)
         else:
@@ -192,7 +191,7 @@ class _DDSRad(torch.autograd.Function):
 
 
 def _finite(latent: Tensor, cap: float) -> NDArray[Any]:
-    """A copy with NaN at 0 and magnitudes of at most ``cap``, where squares do not overflow."""
+    """Copy the latent with NaN set to 0 and magnitudes capped so that squares do not overflow."""
     u: NDArray[Any] = np.minimum(latent.detach().numpy(), cap)
     np.maximum(u, -cap, out=u)
     u[u != u] = 0
@@ -200,11 +199,11 @@ def _finite(latent: Tensor, cap: float) -> NDArray[Any]:
 
 
 def _log1p(x: NDArray[Any]) -> NDArray[Any]:
-    """log(1 + x): torch's, since numpy's goes one number at a time on processors without AVX-512, six times as slow."""
+    """Return log(1 + x) by torch, since numpy's is six times as slow on processors without AVX-512."""
     result: NDArray[Any] = torch.log1p(torch.from_numpy(x)).numpy()
     return result
 
 
 def _row_sums(x: NDArray[Any], factor: float) -> Any:
-    """``factor`` times the sum over joints, (...): as a product, which is faster than ``sum`` over a short axis."""
+    """Return ``factor`` times the sum over joints, (...), as a matrix product: faster than ``sum`` on a short axis."""
     return x @ np.full(x.shape[-1], factor, x.dtype)

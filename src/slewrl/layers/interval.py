@@ -1,4 +1,4 @@
-"""Layers centred on the middle of F_t: same reachable set as DD-SRad, no dead half-line at a bound."""
+"""Layers centred on the middle of F_t: the same reachable set as DD-SRad, without a dead half-line at a bound."""
 
 from dataclasses import dataclass
 
@@ -26,5 +26,5 @@ class IntervalSRad(ActionLayer):
     placement = place.interval
 
     def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
-        """|u|^2, as in DD-SRad."""
+        """Return |u|^2, as in DD-SRad."""
         return squared_norm(latent)

@@ -1,4 +1,4 @@
-"""Layers backwards: the latent of an action, for log-probabilities of actions that were stored without it."""
+"""Inverts layers: the latent of an action, for log-probabilities of actions that were stored without it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +14,10 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 def invert(layer: ActionLayer, action: Tensor, box: FeasibleBox) -> Tensor:
-    """The latent (..., d) of which ``layer`` makes ``action`` (..., d), to the digits the action has.
+    """Return the latent (..., d) that ``layer`` maps to ``action`` (..., d), to the precision of the action.
 
     Raises:
-        NotImplementedError: the layer ends in a clip.
+        NotImplementedError: the layer has no inverse, such as one that ends in a clip.
     """
     unplace, unsquash = UNPLACE.get(layer.placement), UNSQUASH.get(type(layer).squash)
     if unplace is None or unsquash is None:
@@ -36,14 +36,14 @@ def _unhold(action: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def uninterval(action: Tensor, box: FeasibleBox) -> Tensor:
-    """v (..., d) in [-1, 1]^d of an action in F_t: -1 at its lower edge, 1 at its upper."""
+    """Return v (..., d) in [-1, 1]^d of an action in F_t: -1 at its lower edge, 1 at its upper edge."""
     low, high = box.low.double(), box.high.double()
     width = high - low
     return torch.where(width > 0, ((action - low) - (high - action)) / width.clamp_min(TINY), 0.0)
 
 
 def _unhyperbolic(action: Tensor, box: FeasibleBox) -> Tensor:
-    """x = 2 R- R+ v / ((R- - R+) v + R+ + R-), measured from the anchor, solved for v."""
+    """Solve x = 2 R- R+ v / ((R- - R+) v + R+ + R-) for v, with x measured from the anchor."""
     anchor = place.hyperbolic.command(torch.zeros_like(box.prev), box).double()
     down, up, x = anchor - box.low.double(), box.high.double() - anchor, action - anchor
     return x * (up + down) / (2 * up * down - x * (down - up)).clamp_min(TINY)

@@ -1,8 +1,8 @@
-"""Placements: a normalised increment v in [-1, 1]^d to a command in action units.
+"""Placements map a normalised increment v in [-1, 1]^d to a command in action units.
 
-The second half of every action layer. Each placement is two functions of (v, box): `command` (..., d), and
-`log_scale` (...), the log |det d command / dv| that turns a density of v into a density of actions; and
-`reference`, what log_scale is away from the bounds, which shifts SAC's target entropy into action units.
+They are the second half of every action layer. A placement has two functions of (v, box): `command` (..., d), and
+`log_scale` (...), the log |det d command / dv| that turns a density of v into a density of actions; and `reference`,
+the value of log_scale away from the bounds, which shifts SAC's target entropy into action units.
 """
 
 from collections.abc import Callable
@@ -16,21 +16,21 @@ from slewrl.limits import RateLimits
 from slewrl.limits.box import FeasibleBox
 
 RADIUS_FLOOR = 1e-2
-"""In action units a radius counts as at least this share of delta, so a density stays finite on a bound."""
+"""The smallest radius in action-unit densities, as a share of delta, so that they stay finite on a bound."""
 
 
 class Placement(NamedTuple):
-    """Where v = -1, 0 and +1 go in the box, and how volume changes on the way."""
+    """A map from v to a command, with its change of volume."""
 
     command: Callable[[Tensor, FeasibleBox], Tensor]
     log_scale: Callable[[Tensor, FeasibleBox], Tensor]
     reference: Callable[[RateLimits], float]
     exploration_noise: float = 1.0
-    """Standard deviation that suits a latent which is an increment: those add up to a random walk."""
+    """The default standard deviation of TD3's exploration noise on the latent."""
 
 
 def _log(length: Tensor) -> Tensor:
-    """log, finite also for the zero width of a joint held still."""
+    """Return log(length), finite even for the zero width of a joint that is held."""
     return length.clamp_min(torch.finfo(length.dtype).tiny).log()
 
 
@@ -43,7 +43,7 @@ def _hold(v: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def _hold_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
-    """sum log R_eff (Eq. logdet), R floored: it is 0 where prev sits on a bound."""
+    """sum log R_eff (Eq. logdet), with R floored, since it is 0 where prev is on a bound."""
     rate = torch.where(v >= 0, box.working.up, box.working.down)
     floor = RADIUS_FLOOR * torch.minimum(rate, box.working.high - box.working.low)
     return _log(torch.maximum(box.radius(v), floor)).sum(-1)
@@ -53,7 +53,7 @@ def _hold_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def _interval(v: Tensor, box: FeasibleBox) -> Tensor:
-    """a = mid + half v on [low, high], written so that v = -1 and 1 land on the edges exactly."""
+    """a = mid + half v on [low, high], arranged so that v = -1 and 1 give the edges exactly."""
     return torch.lerp(box.low, box.high, 0.5 + 0.5 * v)
 
 
@@ -67,7 +67,7 @@ def _interval_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
 def _hyperbolic_radii(v: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, Tensor]:
     """R-, R+ from the anchor h to the edges, and D = (R- - R+) v + R+ + R-."""
     eighth = (box.high - box.low) / 8
-    # Anchored at prev itself the map would be stuck on a bound; an eighth of the box in, it is not.
+    # Anchored at prev itself, the map would be degenerate on a bound; an eighth of the box away, it is not.
     anchor = torch.clamp(box.prev, box.low + eighth, box.high - eighth)
     down, up = anchor - box.low, box.high - anchor
     # D is at least the smaller of 2 R- and 2 R+; the floor keeps a box of a few floats' width from dividing by 0.
@@ -76,9 +76,9 @@ def _hyperbolic_radii(v: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, Tens
 
 
 def _hyperbolic(v: Tensor, box: FeasibleBox) -> Tensor:
-    """a = h + 2 R- R+ v / D: -1, 0, 1 go to low, the anchor h, high, with no kink at 0.
+    """a = h + 2 R- R+ v / D maps -1, 0, 1 to low, the anchor h and high, with no kink at 0.
 
-    Measured from the nearer edge, where it reads high - R+ (R+ + R-) (1 - v) / D, so that the edges are exact.
+    It is computed from the nearer edge, as high - R+ (R+ + R-) (1 - v) / D, so that the edges are exact.
     """
     down, up, denominator = _hyperbolic_radii(v, box)
     scale = (up + down) / denominator
@@ -127,7 +127,7 @@ def _min_delta_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def _half_range_ball(v: Tensor, box: FeasibleBox) -> Tensor:
-    """a = prev + half_A v: a ball as wide as the action range, meant to be clipped to F_t afterwards."""
+    """a = prev + half_A v: a ball as wide as the action range, to be clipped to F_t afterwards."""
     return box.prev + half_range(box) * v
 
 
@@ -151,7 +151,7 @@ def _min_rate(limits: RateLimits) -> float:
 hold = Placement(_hold, _hold_log_scale, _mean_rate)
 interval = Placement(_interval, _interval_log_scale, _mean_rate)
 hyperbolic = Placement(_hyperbolic, _hyperbolic_log_scale, _mean_rate)
-# The latent is a command, and TD3's own noise suits it.
+# Here the latent is a command over the range rather than an increment, so TD3's original noise is right.
 action_range = Placement(_action_range, _half_range_log_scale, _half_range_reference, exploration_noise=0.1)
 min_delta_ball = Placement(_min_delta_ball, _min_delta_log_scale, _min_rate)
 half_range_ball = Placement(_half_range_ball, _half_range_log_scale, _half_range_reference)

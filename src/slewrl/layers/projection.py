@@ -1,6 +1,6 @@
-"""Layers that aim anywhere in the action range, a~ = mid_A + half_A tanh(u), and clip to F_t.
+"""Layers that command the whole action range, a~ = mid_A + half_A tanh(u), and clip the command to F_t.
 
-They differ in what the critic sees and what the actor pays. ``log_det`` is that of a~, before the clip.
+They differ in what the critic sees and in the penalty. ``log_det`` is that of a~, before the clip.
 """
 
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ from slewrl.limits.box import FeasibleBox
 
 @dataclass(frozen=True)
 class Post(ActionLayer):
-    """Post(QP): clip after the fact; the critic judges the command a~ and never learns of the limit."""
+    """Post(QP): clip after the policy; the critic judges the command a~ and does not see the limit."""
 
     squash = staticmethod(squash.tanh)
     placement = place.action_range
 
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
-        """The Euclidean projection onto a box: a clip, with no gradient beyond it."""
+        """Project onto F_t, which for a box is a clip, with no gradient beyond it."""
         return box.clamp(command)
 
     def judge(self, command: Tensor, executed: Tensor) -> Tensor:
-        """The command before the clip."""
+        """Return the command before the clip."""
         return command
 
 
 @dataclass(frozen=True)
 class BoxPre(Post):
-    """BoxPre+: as Post, and the actor pays for the distance outside F_t (Kasaura: weight 1; the paper: .005)."""
+    """BoxPre+: as Post, with a penalty on the distance to F_t (weight 1 as in Kasaura et al.; the paper has .005)."""
 
     penalty_weight: float = 1.0
 
@@ -43,13 +43,13 @@ class BoxPre(Post):
 
 @dataclass(frozen=True)
 class BoxPro(Post):
-    """The clip people write by hand, done well: the critic judges and the replay stores the clipped action.
+    """The usual hand-written clip, exact: the critic judges and the replay stores the clipped action.
 
-    ``penalty_weight`` > 0 adds the distance outside F_t to the actor loss.
+    ``penalty_weight`` > 0 adds the distance to F_t to the actor loss.
     """
 
     def judge(self, command: Tensor, executed: Tensor) -> Tensor:
-        """The clipped action."""
+        """Return the clipped action."""
         return executed
 
     def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
@@ -59,21 +59,21 @@ class BoxPro(Post):
 
 @dataclass(frozen=True)
 class NoLimit(Post):
-    """No rate limit, only the action range: the upper bound every limited method is compared with."""
+    """No rate limit, only the action range: a reference for every limited method."""
 
     hard: ClassVar[bool] = False
 
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
-        """The command kept in the action range."""
+        """Clip the command to the action range."""
         return torch.clamp(command, box.working.low, box.working.high)
 
     def random(self, box: FeasibleBox, generator: torch.Generator | None = None) -> Tensor:
-        """Uniform in the action range."""
+        """Draw an action uniformly from the action range."""
         uniform = torch.rand(box.prev.shape, generator=generator, dtype=box.prev.dtype, device=box.prev.device)
         return torch.lerp(box.working.low, box.working.high, uniform).clamp(box.working.low, box.working.high)
 
 
 def distance_outside(command: Tensor, box: FeasibleBox) -> Tensor:
-    """||relu(command outside [low, high])||_2, shape (...)."""
+    """The Euclidean distance from the command to F_t, shape (...)."""
     hinge = torch.relu(command - box.high) + torch.relu(box.low - command)
     return torch.linalg.vector_norm(hinge, dim=-1)

@@ -1,8 +1,7 @@
-"""Squashes: a latent u in R^d to a normalised increment v in [-1, 1]^d, with log |det dv/du| in closed form.
+"""Squashes map a latent u in R^d to a normalised increment v in [-1, 1]^d, with log |det dv/du| in closed form.
 
-The first half of every action layer: u (..., d) -> v (..., d), log_det (...). `place.py` holds the second half,
-which puts v into the box.
-Latents arrive finite (see `base.finite_latent`), so nothing here overflows.
+They are the first half of every action layer: u (..., d) -> v (..., d), log_det (...). `place.py` has the second half,
+which maps v into the box. Latents are finite here (see `base.finite_latent`), so nothing overflows.
 """
 
 import math
@@ -35,7 +34,7 @@ def ball(u: Tensor) -> tuple[Tensor, Tensor]:
 def gauge(u: Tensor) -> tuple[Tensor, Tensor]:
     """v = (tanh L / L) u with L = max |u_i|: radial squashing onto the open cube (Kasaura et al. 2023).
 
-    log_det = (d - 1) log(tanh L / L) + log sech^2 L: one radial direction, d - 1 tangential ones.
+    log_det = (d - 1) log(tanh L / L) + log sech^2 L, from d - 1 tangential directions and one radial one.
     """
     # tanh L / L is 1 to the last bit below this L, and the quotient stays defined.
     length = u.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(u.dtype).tiny)
@@ -45,41 +44,41 @@ def gauge(u: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def radial(u: Tensor, gauge: Tensor) -> tuple[Tensor, Tensor]:
-    """v = u f(g) / g, f(g) = g / sqrt(1 + g^2): R^d onto the open set {gauge < 1}, along rays.
+    """v = u f(g) / g with f(g) = g / sqrt(1 + g^2) maps R^d onto the open set {gauge < 1}, along rays.
 
     The gauge g is convex, and g(s u) = s g(u) for s > 0. With phi = f(g) / g the Jacobian is phi I + phi' u grad(g)^T,
     and u . grad(g) = g (Euler), so det = phi^(d - 1) (phi + g phi') = phi^(d - 1) f'(g) = (1 + g^2)^{-(d + 2)/2}.
 
     Args:
-        u: (..., d).
-        gauge: g of each, (..., 1).
+        u: latent, shape (..., d).
+        gauge: g(u), shape (..., 1).
     """
-    # f is 1 to the last bit beyond the upper end, and f(g) / g below the lower.
+    # To the last bit, f is 1 above the upper bound, and f(g) / g is 1 below the lower.
     g = gauge.clamp(torch.finfo(u.dtype).tiny, 2.0**50)
     reach, log_slope = spherical(g)
     return u * (reach / gauge.clamp_min(torch.finfo(u.dtype).tiny)), (u.shape[-1] + 2) / 3 * log_slope
 
 
 def clip(u: Tensor) -> tuple[Tensor, Tensor]:
-    """v = u clipped to [-1, 1]; log_det = 0, that of the map before the clip."""
+    """v = u clipped to [-1, 1]; log_det = 0, that of the identity before the clip."""
     return u.clamp(-1.0, 1.0), torch.zeros_like(u[..., 0])
 
 
 def log_sech2(u: Tensor) -> Tensor:
-    """log(1 - tanh(u)^2) without cancellation, elementwise."""
+    """Return log(1 - tanh(u)^2) elementwise, without cancellation."""
     size = u.abs()
     return 2 * (math.log(2) - size - torch.nn.functional.softplus(-2 * size))
 
 
 VALUES: dict[Any, Any] = {tanh: torch.tanh}
-"""Squash -> the same without its log_det, where that takes longer than the rest."""
+"""Squash -> a function that computes v alone, where log_det would take most of the time."""
 
 
 class _Spherical(torch.autograd.Function):
     """`spherical` with an analytic backward.
 
-    Autograd of u / sqrt(1 + u^2) subtracts two nearly equal terms: in float32 the slope is 2 % off at |u| = 300
-    and gone at 4000. The slope is (1 + u^2)^{-3/2} (Eq. jacobian), computed here as such.
+    Autograd of u / sqrt(1 + u^2) subtracts two nearly equal terms: in float32 the slope is 2 % off at |u| = 300 and
+    lost at 4000. Here it is computed directly as (1 + u^2)^{-3/2} (Eq. jacobian).
     """
 
     generate_vmap_rule = True

@@ -1,4 +1,4 @@
-"""Spherical radial squashing: the paper's two readings of it, and Kasaura et al.'s own."""
+"""Spherical radial squashing: the paper's two variants, and the original of Kasaura et al."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,11 +22,11 @@ class SRadBall(ActionLayer):
     placement = place.min_delta_ball
 
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
-        """A true clip, with no gradient beyond it: at a bound the ball sticks out of F_t."""
+        """Clip to F_t, with no gradient beyond it: near a bound the ball extends outside F_t."""
         return box.clamp(command)
 
     def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
-        """|u|^2, as in DD-SRad."""
+        """Return |u|^2, as in DD-SRad."""
         return squared_norm(latent)
 
 
@@ -35,15 +35,15 @@ class SRadQP(SRadBall):
     """SRad-QP: a wide ball around prev, projected onto F_t (for a box the projection is a clip).
 
     Args:
-        radius: "half_range" (default) is the reading that contradicts no value the paper reports;
-            "min_delta" is the paper's text, and then equals ``srad_ball``.
+        radius: "half_range" (default) is consistent with the values that the paper reports; "min_delta" follows its
+            text, and is then the same as ``srad_ball``.
     """
 
     radius: Literal["half_range", "min_delta"] = "half_range"
     placement = place.half_range_ball
 
     def __post_init__(self) -> None:
-        """Choose the ball."""
+        """Choose the placement by ``radius``."""
         super().__post_init__()
         balls = {"half_range": place.half_range_ball, "min_delta": place.min_delta_ball}
         if self.radius not in balls:

@@ -1,7 +1,7 @@
 """A Gaussian truncated to F_t, sampled by inverse CDF (the policy of TN-SAC, on a moving box).
 
-Mean and standard deviation are in box-normalised units: -1 is the lower edge of F_t, +1 the upper. The law of v on
-[-1, 1] is computed in float64 throughout: differences of squares of standardised ends need the digits.
+Mean and standard deviation are in box-normalised units: -1 is the lower edge of F_t, +1 the upper. The distribution of
+v on [-1, 1] is computed in float64, since differences of squares of the standardised ends need the precision.
 """
 
 import math
@@ -18,55 +18,55 @@ from slewrl.limits.box import FeasibleBox
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 MEAN_CAP, STD_FLOOR, STD_CAP, NOISE_CAP = 1e3, 1e-3, 1e3, 30.0
-"""Beyond these (in half-widths of F_t) nothing changes but the rounding."""
+"""Caps in half-widths of F_t (noise: standard deviations), beyond which results change by rounding only."""
 
 
 @dataclass(frozen=True)
 class TruncNorm(ActionLayer):
-    """a ~ N(mid + half mean, half std) truncated to F_t. Given a bare latent (a mean to execute), it clips."""
+    """a ~ N(mid + half mean, half std) truncated to F_t. A latent without a std is clipped to F_t."""
 
     squash = staticmethod(squash.clip)
     placement = place.interval
 
     def sample(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> tuple[Action, Tensor]:
-        """An exact draw from the truncated Gaussian, differentiable in mean and std, and its log-density.
+        """Draw exactly from the truncated Gaussian, differentiably in mean and std, and return the log-density, too.
 
         Args:
-            mean: in box-normalised units, any real (capped at +-1000), shape (..., d).
-            std: in box-normalised units, > 0 (kept within [.001, 1000]), shape (..., d).
-            noise: standard normal, shape (..., d); its quantile is the draw's quantile.
-            box: F_t.
+            mean: mean in box-normalised units, capped at +-1000, shape (..., d).
+            std: standard deviation in box-normalised units, kept within [.001, 1000], shape (..., d).
+            noise: standard normal noise, shape (..., d); its quantile is the draw's quantile.
+            box: F_t, from ``RateLimits.box(prev)``.
         """
         broken = (mean + std + noise).isnan()
         centre = mean.double().nan_to_num(nan=0.0).clamp(-MEAN_CAP, MEAN_CAP)
         scale = std.double().nan_to_num(nan=1.0).clamp(STD_FLOOR, STD_CAP)
         level = noise.double().nan_to_num(nan=0.0).clamp(-NOISE_CAP, NOISE_CAP)
         v: Tensor = _TruncatedDraw.apply(centre, scale, level)  # type: ignore[no-untyped-call]
-        action = self(torch.where(broken, torch.nan, v), box)  # the layer holds NaN at prev
+        action = self(torch.where(broken, torch.nan, v), box)  # the layer holds joints with NaN at prev
         log_density = truncated_log_density(v, centre, scale).sum(-1)
         return action, log_density.to(action.log_det.dtype) - action.log_det
 
     def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Decision:
-        """As ``sample``, for acting."""
+        """Sample as ``sample`` does, returning only what acting needs."""
         return Decision(*self.sample(mean, std, noise, box)[0][:2])
 
 
 def truncated_log_density(v: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """log density at v in [-1, 1] of N(mean, std) truncated to [-1, 1], elementwise."""
+    """Return the log-density at v in [-1, 1] of N(mean, std) truncated to [-1, 1], elementwise."""
     z = (v - mean) / std
     return -0.5 * z * z - LOG_SQRT_2PI - torch.log(std) - log_mass(mean, std)
 
 
 def log_mass(mean: Tensor, std: Tensor) -> Tensor:
-    """log P(-1 <= N(mean, std) <= 1), accurate however far outside the mean lies."""
-    # The interval is symmetric, so the mean may be moved to the right: both ends are then in the left tail.
+    """Return log P(-1 <= N(mean, std) <= 1), accurate even if the mean is far outside."""
+    # The interval is symmetric, so the mean can be mirrored to the right, which puts both ends into the left tail.
     right = mean.abs()
     log_high, log_low = log_ndtr((1 - right) / std), log_ndtr((-1 - right) / std)
     return log_high + torch.log1p(-torch.exp(log_low - log_high))
 
 
 def log_quantile(log_p: Tensor) -> Tensor:
-    """x <= 0 with log Phi(x) = log_p, for log_p <= log(1/2), also where Phi(x) underflows."""
+    """Solve log Phi(x) = log_p for x <= 0, given log_p <= log(1/2), even where Phi(x) underflows."""
     direct = ndtri(torch.exp(log_p.clamp_min(-10.0)))
     # Deep in the tail: Newton on the concave log Phi, from below, converges monotonically.
     deep = log_p.clamp_max(-10.0)
@@ -91,7 +91,7 @@ class _TruncatedDraw(torch.autograd.Function):
     def forward(mean: Tensor, std: Tensor, noise: Tensor) -> Tensor:
         alpha, beta = (-1 - mean) / std, (1 - mean) / std
         log_q, log_rest = log_ndtr(noise), log_ndtr(-noise)
-        # log Phi(z) and log Phi(-z); the smaller of the two has the digits.
+        # log Phi(z) and log Phi(-z); the smaller of the two is the accurate one.
         log_p = torch.logaddexp(log_rest + log_ndtr(alpha), log_q + log_ndtr(beta))
         log_c = torch.logaddexp(log_rest + log_ndtr(-alpha), log_q + log_ndtr(-beta))
         z = torch.where(log_p < log_c, 1.0, -1.0) * log_quantile(torch.minimum(log_p, log_c))

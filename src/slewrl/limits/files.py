@@ -43,7 +43,7 @@ def read_sheet(path: str | Path, urdf: str | Path | None = None) -> Sheet:
     if is_yaml(path):
         return read_joint_limits(path, urdf)
     if urdf is not None:
-        raise ValueError(f"--urdf is for a joint_limits.yaml, and {path} is none")
+        raise ValueError(f"--urdf is for a joint_limits.yaml, and {path} is not one")
     return read_mjcf(path) if xml_root(path).tag == "mujoco" else read_urdf(path)
 
 
