@@ -18,6 +18,7 @@ from typing import Literal
 from slewrl.campaign.spec import Campaign
 from slewrl.errors import shortened
 from slewrl.io.files import FINAL, open_own, read_json, read_text, refuse_linked_folders, write_atomically
+from slewrl.training.pace import pace, warm_up
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec, difference, read_spec
 
@@ -44,7 +45,9 @@ class Progress:
     violations: int = 0
     """Exact ones, in training and evaluations so far."""
     rate: float = float("nan")
-    """Steps per CPU-second."""
+    """Steps per CPU-second, over all of it."""
+    pace: float = float("nan")
+    """Steps per second by the clock on the wall over the last minutes; NaN while too little is known."""
 
 
 class Store:
@@ -151,17 +154,19 @@ class Store:
 
     def _progress_of(self, key: str, spec: RunSpec) -> Progress:
         folder = self.folder(key)
-        train, evaluated, timing = (last_row(folder.path / name) for name in ("train.csv", "eval.csv", "timing.csv"))
+        train, evaluated = (last_row(folder.path / name) for name in ("train.csv", "eval.csv"))
+        timing = last_rows(folder.path / "timing.csv")
         logs = (folder.path / "eval.csv", folder.path / FINAL / "episodes.csv")
         final = _final_return(folder.path)
         return Progress(
             key,
             spec,
             state_of(folder, spec.steps),
-            int(train.get("step", 0)),
+            max(int(float(row.get("step", 0))) for row in (train, evaluated)),
             float(evaluated.get("return_mean", "nan")) if final is None else final,
             int(float(train.get("violations", 0))) + sum(map(_violations, logs)),
-            float(timing.get("steps_per_cpu_second", "nan")),
+            _number(timing[-1] if timing else {}, "steps_per_cpu_second"),
+            pace([(_number(row, "step"), _number(row, "seconds")) for row in timing], warm_up(spec)),
         )
 
     def collect(self, to: Path) -> int:
@@ -280,18 +285,30 @@ def noted_error(folder: RunFolder) -> str:
 
 def last_row(path: Path) -> dict[str, str]:
     """The last whole row of a CSV file; empty if there is none."""
+    return next(reversed(last_rows(path, 2_000)), {})
+
+
+def last_rows(path: Path, size: int = 20_000) -> list[dict[str, str]]:
+    """The whole rows in the last bytes of a CSV file."""
     try:
         with open(path, "rb") as file:
             header = file.readline().decode().strip()
-            file.seek(max(file.tell(), os.fstat(file.fileno()).st_size - 2_000))
+            start = file.tell()
+            file.seek(max(start, os.fstat(file.fileno()).st_size - size))
+            cut = file.tell() > start
             lines = file.read().decode().splitlines(keepends=True)
     except FileNotFoundError:
-        return {}
+        return []
     except UnicodeDecodeError:
         raise ValueError(f"{path} is no text: it is damaged") from None
     commas = header.count(",")
-    whole = (line for line in reversed(lines) if line.endswith("\n") and line.count(",") == commas)
-    return next(csv.DictReader([header, next(whole, "")]), {})
+    whole = [line for line in lines[cut:] if line.endswith("\n") and line.count(",") == commas]
+    return list(csv.DictReader([header, *whole]))
+
+
+def _number(row: dict[str, str], name: str) -> float:
+    """What a row says; NaN if it does not."""
+    return float(row.get(name) or "nan")
 
 
 def extends(spec: RunSpec, there: RunSpec) -> bool:

@@ -1,9 +1,11 @@
 """A campaign as it runs: a line for each run under way, and one for all of them."""
 
 import math
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
+from dataclasses import replace
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
@@ -15,90 +17,134 @@ from rich.text import Text
 from slewrl.campaign.runner import Runner, Watch
 from slewrl.campaign.store import Progress, Store
 from slewrl.io.console import Console
+from slewrl.training.pace import duration
+from slewrl.training.progress import EVERY
 
 COLOURS = {"done": "green", "running": "cyan", "failed": "red", "stopped": "yellow", "waiting": "dim"}
+WIDE = 100
+"""Columns of a terminal that has room for bars, too."""
 
 
 @contextmanager
 def watched(store: Store, console: Console) -> Iterator[Watch]:
-    """Gives the function a Runner calls: a live table on a terminal, a line per finished run elsewhere."""
+    """Gives the function a Runner calls: a live table on a terminal; elsewhere a line per run once a minute.
+
+    Either way a line says what became of each run.
+    """
     told: set[str] = set()
+    paces: dict[str, float] = {}
+    due = time.monotonic() + EVERY
+
+    def named(runner: Runner) -> dict[str, str]:
+        return names(runner.keys) if console.is_terminal else {key: key for key in runner.keys}
+
     with Live(console=console, refresh_per_second=2, transient=True) as live:
 
         def watch(runner: Runner) -> None:
+            nonlocal due
             for key in [*runner.finished, *runner.failed, *runner.elsewhere]:
                 if key not in told:
                     told.add(key)
-                    console.print(_news(store, key, runner))
+                    console.print(_news(store, key, runner, named(runner)[key]))
+            if not console.is_terminal and time.monotonic() < due:
+                return
+            # Until its worker holds the lock, a run would look as if it was stopped.
+            active = [replace(store.progress_of(key, runner.specs[key]), state="running") for key in runner.active]
+            paces.update({run.key: run.pace for run in active if run.pace > 0})
+            summary = _summary(active, runner, paces)
             if console.is_terminal:
-                active = [store.progress_of(key, runner.specs[key]) for key in runner.active]
-                live.update(Group(table(active), _summary(active, runner)))
+                live.update(Group(table(active, named(runner), console.width), summary))
+                return
+            due = time.monotonic() + EVERY
+            for line in [*map(_line, active), summary]:
+                console.print(line)
 
         yield watch
 
 
-def table(runs: Sequence[Progress]) -> Table:
-    """A row per run."""
-    shared = _shared([run.key for run in runs])
-    shown = Table(box=SIMPLE_HEAD, title=f"{shared}…" if shared else None, title_justify="left")
-    for column in ("run", "", "step", "steps/s", "return", "violations", "left"):
-        shown.add_column(column, justify="left" if column in ("run", "") else "right", no_wrap=column != "run")
+def names(keys: Sequence[str]) -> dict[str, str]:
+    """Key -> what tells it from the others: its parts that not all of them have. One key alone is itself."""
+    parts = [Counter(key.split("-")) for key in keys]
+    shared = {part for part, count in parts[0].items() if all(p[part] == count for p in parts)} if parts else set()
+    short = {key: "-".join(part for part in key.split("-") if part not in shared) for key in keys}
+    return short if len(set(short.values())) == len(short) > 1 else {key: key for key in keys}
+
+
+def table(runs: Sequence[Progress], named: Mapping[str, str], width: int) -> Group:
+    """What all runs share, then a row per run, called as in ``named``; it can be read at a ``width`` of 80."""
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    heads = ["run", *([""] if width >= WIDE else []), "done", "steps/s", "return", "violations", "left"]
+    for head in heads:
+        shown.add_column(head, justify="left" if head in ("run", "") else "right", no_wrap=head != "run")
     for run in runs:
+        bar = [ProgressBar(run.spec.steps, run.step, width=12)] if width >= WIDE else []
         shown.add_row(
-            Text(run.key.removeprefix(shared), style=COLOURS[run.state]),
-            ProgressBar(run.spec.steps, run.step, width=12),
-            f"{run.step:,}",
-            _number(run.rate, ".0f"),
+            Text(named[run.key], style=COLOURS[run.state], overflow="fold"),
+            *bar,
+            f"{run.step / run.spec.steps:.0%}",
+            _number(run.pace if run.state == "running" else run.rate, ".0f"),
             _number(run.last_return, ",.1f"),
             str(run.violations),
-            duration(seconds_left(run)),
+            time_left(run),
         )
-    return shown
+    key, name = next(iter(named.items()), ("", ""))
+    shared = "-".join(part for part in key.split("-") if part not in name.split("-"))
+    return Group(*([Text(f"all of them: {shared}", style="italic")] if shared else []), shown)
 
 
-def _shared(keys: Sequence[str]) -> str:
-    """What all names begin with, up to a hyphen."""
-    first, last = (key.split("-") for key in (min(keys, default=""), max(keys, default="")))
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)) if len(keys) > 1 else ()
-    return "".join(f"{part}-" for part, _ in same)
-
-
-def _news(store: Store, key: str, runner: Runner) -> Text:
-    """What became of a run, in a line; of one that failed, the last line of its traceback."""
-    run = store.progress_of(key, runner.specs[key])
-    if key in runner.failed:
-        return Text(f"failed   {key}: {runner.failed[key].strip().splitlines()[-1]}", style="red")
-    if key in runner.elsewhere:
-        return Text(f"skipped  {key}: another process is at it", style="yellow")
-    return Text(f"done     {key}: return {run.last_return:,.1f}, {run.violations} violations")
-
-
-def _summary(active: Sequence[Progress], runner: Runner) -> Text:
-    ended = {*runner.finished, *runner.failed, *runner.elsewhere, *runner.active}
-    to_come = sum(runner.specs[key].steps for key in runner.keys if key not in ended)
-    rates = [run.rate for run in active if run.rate > 0]
-    left = max((seconds_left(run) for run in active), default=math.nan)
-    if to_come and rates:
-        work = to_come + sum(run.spec.steps - run.step for run in active)
-        left = work / (sum(rates) / len(rates)) / max(1, len(active))
-    failed = f", [red]{len(runner.failed)} failed[/]" if runner.failed else ""
-    resumed = f", {runner.resumed} killed and resumed" if runner.resumed else ""
-    stopping = "; [yellow]stopping: every run takes a checkpoint[/]" if runner.stopping else ""
-    done = f"{len(runner.finished)} of {len(runner.keys)} done"
-    return Text.from_markup(f"{done}{failed}{resumed}; about {duration(left)} left{stopping}")  # all of it ours
+def time_left(run: Progress) -> str:
+    """How long a run has to go, in words; of one that is not under way, its state."""
+    if run.state != "running":
+        return run.state
+    return duration(seconds_left(run)) if run.step < run.spec.steps else "evaluating"
 
 
 def seconds_left(run: Progress) -> float:
     """At its own pace; NaN while that is unknown."""
-    return (run.spec.steps - run.step) / run.rate if run.rate > 0 else math.nan
+    return (run.spec.steps - run.step) / run.pace if run.pace > 0 else math.nan
 
 
-def duration(seconds: float) -> str:
-    """Hours and minutes."""
-    if math.isnan(seconds):
-        return "-"
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
+def _line(run: Progress) -> Text:
+    """A run under way where the output is no terminal."""
+    rate, last = _number(run.pace, ".0f"), _number(run.last_return, ",.1f")
+    steps = f"{run.step:,} of {run.spec.steps:,} steps"
+    return Text(f"running  {run.key}: {steps}, {time_left(run)}, {rate}/s, return {last}, {run.violations} violations")
+
+
+def _news(store: Store, key: str, runner: Runner, name: str) -> Text:
+    """What became of a run, in a line; of one that failed, the last line of its traceback."""
+    run = store.progress_of(key, runner.specs[key])
+    if key in runner.failed:
+        return Text(f"failed   {name}: {runner.failed[key].strip().splitlines()[-1]}", style="red")
+    if key in runner.elsewhere:
+        return Text(f"skipped  {name}: another process is at it", style="yellow")
+    return Text(f"done     {name}: return {run.last_return:,.1f}, {run.violations} violations")
+
+
+def _summary(active: Sequence[Progress], runner: Runner, paces: Mapping[str, float]) -> Text:
+    """All of the campaign, in a line. ``paces``: of the runs so far, those that have ended among them."""
+    failed = f", [red]{len(runner.failed)} failed[/]" if runner.failed else ""
+    resumed = f", {runner.resumed} killed and resumed" if runner.resumed else ""
+    stopping = "; [yellow]stopping: every run takes a checkpoint[/]" if runner.stopping else ""
+    done = f"{len(runner.finished)} of {len(runner.keys)} done"
+    left = duration(campaign_seconds_left(active, runner, paces))
+    about = f"about {left} left" if left != duration(math.nan) else "estimating the time left"
+    return Text.from_markup(f"{done}{failed}{resumed}; {about}{stopping}")  # all of it ours
+
+
+def campaign_seconds_left(active: Sequence[Progress], runner: Runner, paces: Mapping[str, float]) -> float:
+    """The steps to come, warm-up and all, at the mean pace so far; NaN while no run has one.
+
+    Not less than the slowest run under way takes.
+    """
+    ended = {*runner.finished, *runner.failed, *runner.elsewhere, *runner.active}
+    to_come = sum(runner.specs[key].steps for key in runner.keys if key not in ended)
+    slowest = max((left for run in active if not math.isnan(left := seconds_left(run))), default=0.0)
+    if not paces:
+        return math.nan
+    seconds_per_step = sum(1 / pace for pace in paces.values()) / len(paces)
+    work = to_come + sum(run.spec.steps - run.step for run in active)
+    return max(slowest, work * seconds_per_step / max(1, len(active)))
 
 
 def _number(value: float, form: str) -> str:

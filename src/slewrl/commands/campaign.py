@@ -14,7 +14,7 @@ from rich.text import Text
 from slewrl.campaign.runner import Runner, cores, shard
 from slewrl.campaign.spec import Campaign, Selection, load_campaign
 from slewrl.campaign.store import Store, error_file
-from slewrl.campaign.view import COLOURS, table, watched
+from slewrl.campaign.view import COLOURS, names, table, watched
 from slewrl.io.console import Console, bold
 from slewrl.io.trust import allow_modules_here, code_named, require_trust
 from slewrl.training.spec import RunSpec
@@ -49,6 +49,8 @@ class Where:
             )
         else:
             runner = Runner(store, chosen, self.workers or cores(), self.trust, self.keep_replays)
+        at_a_time = f", {min(runner.workers, len(chosen))} at a time" if runner.workers else ""
+        console.print(bold(store.path), f": {len(chosen)} runs{at_a_time}", sep="")
         with watched(store, console) as watch:
             complete = runner.run(watch)
         for key, how in runner.failed.items():
@@ -122,7 +124,7 @@ class Status:
         runs = list(store.progress())
         shown = [run for run in runs if self.all or run.state not in ("done", "waiting")]
         if shown:
-            console.print(table(shown))
+            console.print(table(shown, names([run.key for run in shown]), console.width))
         for run in runs:
             if run.state == "failed":
                 text = error_file(store.folder(run.key)).read_text(encoding="utf-8")

@@ -66,7 +66,7 @@ class Train:
         about = f": {spec.task} {spec.limits}, {spec.agent} with {spec.layer}, {spec.steps:,} steps"
         console.print(bold(folder.path), about, sep="")
         try:
-            with progress_line(spec.steps, console) as report:
+            with progress_line(spec, console) as report:
                 finished = train(spec, folder, report, self.tensorboard)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

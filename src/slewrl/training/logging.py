@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from slewrl.training.run_folder import RunFolder
 
 Report = Callable[[dict[str, Any]], None]
+TIMING = ("step", "steps_per_cpu_second", "seconds")
+"""Columns of timing.csv; ``seconds`` are by the clock on the wall since the run was begun or taken up again."""
 
 
 class Logs:
@@ -21,7 +24,8 @@ class Logs:
 
     def __init__(self, folder: RunFolder, step: int, report: Report, tensorboard: bool) -> None:
         self.folder, self.report = folder, report
-        self._begun, self._clock = step, time.process_time()
+        self._begun, self._clock, self._start = step, time.process_time(), time.monotonic()
+        self._timing = _header(folder.path / "timing.csv") or TIMING
         self._board: Any = None
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter
@@ -34,7 +38,9 @@ class Logs:
         self.folder.append(name, row)
         rate = (step - self._begun) / max(time.process_time() - self._clock, 1e-9)
         if name == "train.csv":
-            self.folder.append("timing.csv", {"step": step, "steps_per_cpu_second": round(rate, 2)})
+            timing = {"step": step, "steps_per_cpu_second": round(rate, 2)}
+            timing["seconds"] = round(time.monotonic() - self._start, 2)
+            self.folder.append("timing.csv", {name: timing[name] for name in TIMING if name in self._timing})
         if self._board:
             kind = name.removesuffix(".csv")
             for key, value in {**row, "steps_per_cpu_second": rate}.items():
@@ -53,3 +59,11 @@ class Logs:
     def __exit__(self, *_: object) -> None:
         if self._board:
             self._board.close()
+
+
+def _header(path: Path) -> tuple[str, ...]:
+    """The columns that a CSV file has: one of an older slewrl's may have fewer; empty if there is none."""
+    if not path.is_file():
+        return ()
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return tuple(file.readline().strip().split(","))
