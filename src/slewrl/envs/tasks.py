@@ -12,7 +12,9 @@ from slewrl.envs.augment import check_action_space
 from slewrl.envs.gym_vec_env import GymVecEnv
 from slewrl.envs.vec_env import VecEnv
 from slewrl.limits import RateLimits
-from slewrl.locomotion.tasks import OWN, TASKS, Options
+from slewrl.locomotion.tasks import CUSTOM, TASKS, Options
+from slewrl.robots import ROBOTS
+from slewrl.robots.groups import robot_of
 
 THREADS = "SLEWRL_THREADS"
 """Environment variable: threads of a simulator of many worlds (default: one per core; a campaign's runs have one)."""
@@ -71,7 +73,7 @@ def _locomotion(task: str, limits: RateLimits, count: int, options: dict[str, An
     from slewrl.locomotion.env import Locomotion
 
     robot = None
-    chosen = TASKS.get(task, OWN)
+    chosen = TASKS.get(task, CUSTOM)
     if task.startswith(OWN_ROBOT):
         from slewrl.robots.custom import read_robot
 
@@ -101,7 +103,8 @@ def check_gymnasium_task(task: str) -> None:
     try:
         env = gym.make(task)
     except gym.error.Error as error:
-        ours = f" (walking tasks are {', '.join(TASKS)})" if task[:2] in ("G1", "H1", "g1", "h1") else ""
+        walks = task.lower().startswith(tuple(ROBOTS))
+        ours = f" (walking tasks are {', '.join(TASKS)})" if walks else ""
         raise ValueError(f"task {task!r}: {error}{ours}") from error
     except ImportError as error:
         raise ValueError(f"task {task!r}: {error} (is its module here, or on PYTHONPATH?)") from error
@@ -122,16 +125,14 @@ def check_simulator(task: str) -> None:
 
 def task_preset(task: str, name: str) -> RateLimits:
     """Limits by the name of a preset: the task's, or those of the robot it is about."""
-    rest = task.partition(":")[2]
     if task.startswith(OWN_ROBOT):
         from slewrl.robots.custom import read_robot
 
         return read_robot(_file(task)).rate_limits(name)
     if is_simulator(task):
-        robots = [robot for robot in ("H1", "G1") if f"-{robot}" in rest]
-        if not robots:
+        if not (robot := robot_of(task)):
             raise KeyError(f"no presets for the robot of {task!r}: pass --limits FILE.yaml (slewrl limits writes one)")
-        return RateLimits.preset(robots[0], name)
+        return RateLimits.preset(robot, name)
     return RateLimits.preset(task, name)
 
 

@@ -19,9 +19,8 @@ from slewrl.copying import Copied, Uncopied
 from slewrl.envs.history import CountedHistory
 from slewrl.envs.vec_env import Episode, Floats, Layout, StepResult, check_period
 from slewrl.limits import RateLimits
+from slewrl.robots import ROBOTS
 
-ROBOTS = ("G1", "H1")
-"""Whose ``paper`` limits are taken by default, if the task has all of the robot's joints."""
 ALIASES = {"waist_yaw": "torso"}
 """Joints that an older model of a robot names otherwise: G1's waist, in IsaacLab's."""
 CRITICS = "critic"
@@ -276,12 +275,14 @@ def joint_columns(task: str, joints: Sequence[str], wanted: Sequence[str]) -> ND
 
 def default_limits(task: str, joints: Sequence[str]) -> RateLimits:
     """The paper's limits of the robot that a task's joints are of."""
-    for robot in ROBOTS:
-        limits = RateLimits.preset(robot, "paper")
+    robots = [robot for robot in ROBOTS.values() if "paper" in robot.deltas]
+    for robot in robots:
+        limits: RateLimits = robot.rate_limits("paper")
         known = {joint_name(joint) for joint in joints}
         if all(name in known or ALIASES.get(name) in known for name in limits.names):
             return limits
-    raise ValueError(f"{task}: its joints are those of none of {', '.join(ROBOTS)}: pass limits for them (--limits)")
+    names = ", ".join(sorted(robot.name for robot in robots))
+    raise ValueError(f"{task}: its joints are those of none of {names}: pass limits for them (--limits)")
 
 
 def observation_parts(manager: Any, group: str) -> tuple[tuple[str, int], ...]:

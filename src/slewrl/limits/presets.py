@@ -1,15 +1,17 @@
 """The paper's constraint tables as named limits. Numbers are decimal strings, so that none is rounded twice.
 
-Sources: DD-SRad Table constraint_params; actuator order and ranges from the Gymnasium v5 XML files. The limits of
-robots are in robots/. docs/deviations.md says how the paper's contradictions were resolved.
+Sources: DD-SRad Table constraint_params; actuator order and ranges from the Gymnasium v5 XML files. The robots' are
+in their own files, robots/ (docs/deviations.md says how the paper's contradictions were resolved).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from slewrl.limits.rate_limits import ENV_ACTION, RateLimits
 from slewrl.registry import did_you_mean
 
+Presets = Mapping[str, Callable[[], RateLimits]]
+"""Of one task, by name."""
 ANT = [f"{part}_{leg}" for leg in (4, 1, 2, 3) for part in ("hip", "ankle")]
 HUMANOID = [
     *("abdomen_y", "abdomen_z", "abdomen_x"),
@@ -26,14 +28,27 @@ HOPPER = ["thigh", "leg", "foot"]
 
 def preset(task: str, name: str) -> RateLimits:
     """See ``RateLimits.preset``."""
-    if task not in PRESETS:
+    named = PRESETS.get(task) or _of_robots().get(task)
+    if named is None:
+        known = [*PRESETS, *_of_robots()]
         raise KeyError(
-            f"no presets for {task!r}.{did_you_mean(task, PRESETS, 0.75)} Known: {', '.join(PRESETS)}. "
+            f"no presets for {task!r}.{did_you_mean(task, known, 0.75)} Known: {', '.join(known)}. "
             "For any other task pass --limits FILE.yaml (slewrl limits writes one)"
         )
-    if name not in PRESETS[task]:
-        raise KeyError(f"{task} has no preset {name!r}; it has: {', '.join(PRESETS[task])}")
-    return PRESETS[task][name]()
+    if name not in named:
+        raise KeyError(f"{task} has no preset {name!r}; it has: {', '.join(named)}")
+    return named[name]()
+
+
+def _of_robots() -> dict[str, Presets]:
+    """The presets of each robot in ``ROBOTS``, under its own name and its tasks'."""
+    from slewrl.robots import ROBOTS
+
+    found: dict[str, Presets] = {}
+    for robot in ROBOTS.values():
+        named = {name: partial(robot.rate_limits, name) for name in robot.presets}
+        found |= dict.fromkeys((robot.name, *(f"{robot.name}-{task}" for task in robot.tasks)), named)
+    return found
 
 
 def _torque(names: list[str], groups: list[str], delta: list[str], bound: str) -> RateLimits:
@@ -56,22 +71,7 @@ def _humanoid(delta: list[str]) -> RateLimits:
     return _torque(HUMANOID, HUMANOID_PARTS, delta, "0.4")
 
 
-def _robot(name: str, presets: tuple[str, ...]) -> dict[str, Callable[[], RateLimits]]:
-    """The presets of a robot, whose module is imported on first use."""
-    return {preset: partial(_robot_limits, name, preset) for preset in presets}
-
-
-def _robot_limits(name: str, preset: str) -> RateLimits:
-    from slewrl.robots import ROBOTS
-
-    limits: RateLimits = ROBOTS[name].rate_limits(preset)
-    return limits
-
-
-H1 = _robot("h1", ("paper", "spec", "tight"))
-G1 = _robot("g1", ("paper", "paper_table", "spec", "tight"))
-
-PRESETS: dict[str, dict[str, Callable[[], RateLimits]]] = {
+PRESETS: dict[str, Presets] = {
     "Ant-v5": {
         "wide": lambda: _ant(["1"] * 8),
         "tight": lambda: _ant(["0.2", "0.5"] * 4),  # hips .2, ankles .5, as the text means
@@ -100,6 +100,5 @@ PRESETS: dict[str, dict[str, Callable[[], RateLimits]]] = {
         "wide": lambda: _torque(["joint0", "joint1"], ["shoulder", "elbow"], ["2", "2"], "1"),
         "tight": lambda: _torque(["joint0", "joint1"], ["shoulder", "elbow"], ["0.1", "0.25"], "1"),
     },
-    **dict.fromkeys(("H1", "H1-flat", "H1-rough"), H1),
-    **dict.fromkeys(("G1", "G1-flat", "G1-rough"), G1),
 }
+"""Of Gymnasium tasks; a robot's are in its own file."""

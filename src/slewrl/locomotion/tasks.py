@@ -1,18 +1,22 @@
-"""The walking tasks: robot, ground, reward and options by name, and what their observations hold.
+"""The walking tasks, made of what the robots' files say, and what their observations hold.
 
 Numbers of commands, noise and episodes are IsaacLab's for the same tasks unless marked ours.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.envs.vec_env import Layout, Mirror
 from slewrl.limits import RateLimits
-from slewrl.locomotion.rewards import G1_TERMS, H1_TERMS, Term
+from slewrl.locomotion.rewards import Term
 from slewrl.locomotion.terrain import SCAN_MIRROR
-from slewrl.robots.spec import RobotSpec
+from slewrl.registry import Registry
+from slewrl.robots import ROBOTS
+from slewrl.robots.groups import find_robot
+from slewrl.robots.spec import RobotSpec, WalkingTask
 
 
 @dataclass(frozen=True)
@@ -85,28 +89,48 @@ class Task:
     noise: dict[str, float]
     """Half-width of the uniform noise of an observation's parts."""
     return_unit: float
-    """What a return is a multiple of: the paper sums G1's rewards (1), and H1's times the control period (.02 s)."""
-
-    @property
-    def gait(self) -> bool:
-        """Whether the reward has a gait's phase."""
-        return self.terms is G1_TERMS
+    """What a return is a multiple of; see ``WalkingTask``."""
+    gait: bool = False
+    """Whether the reward has a gait's phase."""
 
 
+REWARDS = Registry(
+    "reward", {"velocity": "slewrl.locomotion.rewards:H1_TERMS", "gait": "slewrl.locomotion.rewards:G1_TERMS"}
+)
+"""Reward terms by name: H1's of the paper, which know of no gait, and G1's."""
 NOISE = {"gyroscope": 0.2, "gravity": 0.05, "joint_angles_less_default": 0.01, "joint_speeds": 1.5, "height_scan": 0.1}
 """rad/s, 1, rad, rad/s, m."""
-G1_NOISE = {**NOISE, "joint_speeds": 0.1}
-"""holosoma's, whose task and reward G1's are."""
-_H1 = Task("h1", "rough", H1_TERMS, Options(heading=True), NOISE, return_unit=1.0)
-_G1 = Task("g1", "flat", G1_TERMS, Options(sideways=(-0.5, 0.5)), G1_NOISE, return_unit=0.02)
-TASKS = {
-    "H1-rough": _H1,
-    "H1-flat": replace(_H1, ground="flat"),
-    "G1-flat": _G1,
-    "G1-rough": replace(_G1, ground="rough"),
-}
-OWN = replace(_H1, robot="", ground="flat")
-"""Of a robot of the user's own: H1's reward, which knows of no gait."""
+
+
+class Tasks(Mapping[str, Task]):
+    """The tasks of every robot in ``ROBOTS``, which are read when asked for: NAME-flat of the robot NAME."""
+
+    def __getitem__(self, name: str) -> Task:
+        """By name; only the robot it is of is read."""
+        robot, _, task = name.partition("-")
+        spec = find_robot(robot)
+        if spec is None or spec.name != robot or task not in spec.tasks:
+            raise KeyError(name)
+        return make_task(robot.lower(), spec.tasks[task])
+
+    def __iter__(self) -> Iterator[str]:
+        """Their names."""
+        return (f"{spec.name}-{task}" for spec in ROBOTS.values() for task in spec.tasks)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return sum(1 for _ in self)
+
+
+def make_task(robot: str, said: WalkingTask) -> Task:
+    """A task of a robot's in ``ROBOTS``, from what its file says."""
+    noise = {**NOISE, **said.noise}
+    return Task(robot, said.ground, REWARDS[said.reward], Options(**said.options), noise, said.return_unit, said.gait)
+
+
+TASKS = Tasks()
+CUSTOM = make_task("", WalkingTask(options={"heading": True}))
+"""Of a user's own robot: H1's, on flat ground."""
 
 
 def layout(task: Task, robot: RobotSpec, limits: RateLimits) -> Layout:

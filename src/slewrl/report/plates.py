@@ -16,13 +16,8 @@ from slewrl.report.methods import backbone, called, in_order, label
 from slewrl.report.multiples import REFERENCE
 from slewrl.report.ranking import best, change, lead, seeds, unranked
 from slewrl.report.tables import amount, count, share
-from slewrl.robots.groups import robot_of
+from slewrl.robots.groups import find_robot
 
-REMARKS = {
-    "H1": " H1 has one joint in each ankle: the paper’s figure names an ankle roll, which it does not have.",
-    "G1": " The paper’s plane, of the joints that walk and that hold the balance.",
-}
-"""Robot -> what to say of the two joints shown."""
 PALETTE = (*curves.LIMITS.values(), *sensitivity.SIX)
 
 
@@ -100,12 +95,13 @@ def _of_configuration(panel: list[Result], where: str, name: str) -> Iterator[Pl
     )
     if len(first.joints) > 1:
         pairs = ", ".join(f"{x} and {y}" for x, y in scatter.pairs_of(first))
+        robot = find_robot(first.cell.task)
         yield Plate(
             f"reachable-{name}",
             f"Where two joints went: {where}",
             f"Executed increments of {pairs} over their limits, from the final evaluations. A square is what the "
             "limits allow: a method that leaves its corners or edges empty cannot, or would not, go there."
-            f"{REMARKS.get(robot_of(first.cell.task), '')}",
+            f"{f' {robot.pair_note}' if robot and robot.pair_note else ''}",
             partial(scatter.increments, panel),
         )
     edge = max(panel, key=at_the_edge)

@@ -15,7 +15,7 @@ from slewrl.report.methods import called, in_order
 from slewrl.report.multiples import axes_are
 from slewrl.report.panel import Box, Panel
 from slewrl.report.pixels import Pixels
-from slewrl.robots.groups import robot_of
+from slewrl.robots.groups import find_robot
 
 POINTS = 600
 """Of a panel, over all seeds: as many as can be told apart."""
@@ -24,10 +24,8 @@ PAIRS = {
     "HalfCheetah-v5": ("bthigh", "fthigh"),
     "Hopper-v5": ("thigh", "leg"),
     "Humanoid-v5": ("right_hip_y", "right_elbow"),
-    "H1": ("left_hip_pitch", "left_ankle"),
-    "G1": ("left_hip_pitch", "left_ankle_roll"),
 }
-"""Two joints of a task or robot whose limits differ most; what a preset says of them would need torch to read."""
+"""Two joints of a task whose limits differ most, where no robot's file says them; a preset would need torch to read."""
 MOST = 3
 """Pairs of a method: as many as fit beside each other on a phone."""
 EDGE, PITCH, HEAD = 1.25, 2.6, 0.5
@@ -40,10 +38,10 @@ SQUARE = np.array([[-1, 1, 1, -1, -1], [-1, -1, 1, 1, -1]])
 def pairs_of(result: Result) -> list[tuple[str, str]]:
     """The joints to show: the two whose limits differ most where we know them, then neighbours.
 
-    Of H1 and G1 the paper's plane alone, which leaves room for three methods beside each other.
+    Of a robot with a pair of its own that alone, which leaves room for three methods beside each other.
     """
-    robot = robot_of(result.cell.task)
-    known = PAIRS.get(robot or result.cell.task)
+    robot = find_robot(result.cell.task)
+    known = robot.pair if robot else PAIRS.get(result.cell.task)
     first = [known] if known and all(joint in result.joints for joint in known) else []
     if robot and first:
         return first

@@ -10,7 +10,7 @@ Facts (c) Unitree Robotics, BSD-3-Clause: see NOTICE.
 
 from dataclasses import replace
 
-from slewrl.robots.spec import Geom, JointSpec, LinkSpec, RobotSpec, Vector, both_sides
+from slewrl.robots.spec import Geom, JointSpec, LinkSpec, RobotSpec, Vector, WalkingTask, both_sides
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 NONE = (0.0, 0.0, 0.0)
@@ -235,6 +235,13 @@ G1 = RobotSpec(
     proximal=("left_hip_pitch", "right_hip_pitch"),
     distal=tuple(f"{side}_{joint}" for side in ("left", "right") for joint in ANKLES),
     deltas={"paper": PAPER, "paper_table": PAPER | {"hip_roll": "0.40"}},
+    tasks={
+        # Reward and noise are holosoma's.
+        ground: WalkingTask(ground, "gait", True, {"sideways": (-0.5, 0.5)}, {"joint_speeds": 0.1}, return_unit=0.02)
+        for ground in ("flat", "rough")
+    },
+    pair=("left_hip_pitch", "left_ankle_roll"),
+    pair_note="The paper’s plane, of the joints that walk and that hold the balance.",
 )
-G1_29 = replace(G1, name="G1_29", links=tuple(replace(link, locked=False) for link in G1.links), deltas={})
+G1_29 = replace(G1, name="G1_29", links=tuple(replace(link, locked=False) for link in G1.links), deltas={}, tasks={})
 """All 29 joints. The paper has no limits for it."""

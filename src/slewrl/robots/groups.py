@@ -1,11 +1,13 @@
-"""Which joints the measures Util-P and Util-D are of, by their names: plain data, read without torch.
-
-A joint belongs to a group if its name holds the group's word: left_hip_pitch, and a simulator's left_hip_pitch_joint.
-"""
+"""What figures and measures ask of a task's robot: its joint groups (Util-P, Util-D) and its pair. Needs no torch."""
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from slewrl.robots import ROBOTS
+
+if TYPE_CHECKING:
+    from slewrl.robots.spec import RobotSpec
 
 
 class Groups(NamedTuple):
@@ -15,18 +17,28 @@ class Groups(NamedTuple):
     distal: tuple[int, ...]
 
 
-WORDS = {"H1": ("hip", "ankle"), "G1": ("hip_pitch", "ankle")}
-"""Robot -> words of its proximal and its distal joints (DD-SRad, notes of Table sim_full)."""
+def find_robot(task: str) -> "RobotSpec | None":
+    """H1 of "H1", of H1-rough and of isaaclab:Isaac-Velocity-Rough-H1-v0; None of a task of no robot in ``ROBOTS``."""
+    for part in re.split("[-:]", task):
+        if part.lower() in ROBOTS:
+            robot: RobotSpec = ROBOTS[part.lower()]
+            if robot.name == part:
+                return robot
+    return None
 
 
 def robot_of(task: str) -> str:
-    """H1 of H1-rough and of isaaclab:Isaac-Velocity-Rough-H1-v0; "" of a task that is neither H1's nor G1's."""
-    return next((part for part in re.split("[-:]", task) if part in WORDS), "")
+    """The name of a task's robot, or ""."""
+    robot = find_robot(task)
+    return robot.name if robot else ""
 
 
 def groups_of(task: str, joints: Sequence[str]) -> Groups:
-    """The groups of a task's joints; empty where the task's robot is not one of these."""
-    if not (robot := robot_of(task)):
+    """The groups of a task's joints, which a simulator may name left_ankle_joint; empty for a task of no robot."""
+    if not (robot := find_robot(task)):
         return Groups((), ())
-    proximal, distal = (tuple(i for i, joint in enumerate(joints) if word in joint) for word in WORDS[robot])
+    names = [joint.removesuffix("_joint") for joint in joints]
+    proximal, distal = (
+        tuple(i for i, name in enumerate(names) if name in group) for group in (robot.proximal, robot.distal)
+    )
     return Groups(proximal, distal)

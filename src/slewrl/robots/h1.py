@@ -7,7 +7,7 @@ larger trunk, so that an arm or the head cannot lie on the ground unnoticed. Arm
 Paper: Table sim_constraint_params. Facts (c) Unitree Robotics, BSD-3-Clause: see NOTICE.
 """
 
-from slewrl.robots.spec import Geom, JointSpec, LinkSpec, RobotSpec, Vector, both_sides
+from slewrl.robots.spec import Geom, JointSpec, LinkSpec, RobotSpec, Vector, WalkingTask, both_sides
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 NONE = (0.0, 0.0, 0.0)
@@ -154,4 +154,7 @@ H1 = RobotSpec(
     proximal=tuple(f"{side}_{joint}" for side in ("left", "right") for joint in HIPS),
     distal=("left_ankle", "right_ankle"),
     deltas={"paper": PAPER},
+    tasks={ground: WalkingTask(ground, options={"heading": True}) for ground in ("rough", "flat")},
+    pair=("left_hip_pitch", "left_ankle"),
+    pair_note="H1 has one joint in each ankle: the paper’s figure names an ankle roll, which it does not have.",
 )

@@ -8,14 +8,17 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slewrl.limits import RateLimits, boxmath, rates
+from slewrl.limits import boxmath, rates
 from slewrl.limits.boxmath import Number
 from slewrl.limits.datasheets import Joint
+
+if TYPE_CHECKING:  # a robot's facts are read without torch, too
+    from slewrl.limits import RateLimits
 
 Vector = tuple[float, float, float]
 Inertia = tuple[float, float, float, float, float, float]
@@ -157,6 +160,24 @@ class LinkSpec:
 
 
 @dataclass(frozen=True)
+class WalkingTask:
+    """What a robot is to do, as its file says it; ``locomotion/tasks.py`` makes the task of it."""
+
+    ground: str = "flat"
+    """"flat" or "rough"."""
+    reward: str = "velocity"
+    """A name of ``locomotion.tasks.REWARDS``, or "package.module:TERMS" of your own."""
+    gait: bool = False
+    """Whether the reward is about feet in a gait, whose phase is observed, too."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What differs from the defaults of ``locomotion.tasks.Options``."""
+    noise: Mapping[str, float] = field(default_factory=dict)
+    """What differs from the half-widths ``locomotion.tasks.NOISE``."""
+    return_unit: float = 1.0
+    """What a return is a multiple of: the paper sums G1's rewards (.02), and H1's times the control period (1)."""
+
+
+@dataclass(frozen=True)
 class RobotSpec:
     """A legged robot: links in tree order (every parent first, a branch before the next)."""
 
@@ -171,7 +192,13 @@ class RobotSpec:
     distal: tuple[str, ...]
     """Joints of Util-D."""
     deltas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Presets: {name: {joint group: rad per control step of 0.02 s}}."""
+    """Limit presets: {name: {joint group: rad per control step of 0.02 s}}."""
+    tasks: Mapping[str, WalkingTask] = field(default_factory=dict)
+    """{"flat": ...} is the task NAME-flat."""
+    pair: tuple[str, str] | None = None
+    """The two joints whose increments the figures show; default: neighbours."""
+    pair_note: str = ""
+    """What a figure's caption says of them."""
     meshes: Mapping[str, tuple[Geom, ...]] = field(default_factory=dict)
     """Link -> the meshes its file names, where the files are there: for pictures, see ``looks``."""
     notes: tuple[str, ...] = ()
@@ -219,7 +246,7 @@ class RobotSpec:
 
     def rate_limits(
         self, preset: str = "paper", *, safety: Number | None = None, dt: Number = CONTROL_PERIOD
-    ) -> RateLimits:
+    ) -> "RateLimits":
         """How far each joint's position target may move in one control step, rad, starting at the default pose.
 
         Args:
@@ -227,6 +254,8 @@ class RobotSpec:
             safety: instead of a preset, the share of the datasheet's speed, in (0, 1].
             dt: control period in seconds. The rows of ``deltas`` are for 0.02 only.
         """
+        from slewrl.limits import RateLimits
+
         if safety is None and preset in self.deltas:
             return self._from_table(preset, dt)
         if safety is None and preset not in SHARES:
@@ -236,7 +265,7 @@ class RobotSpec:
         made = rates.arguments(rows, dt, share, self.name)
         return RateLimits(**made | {"groups": [joint.group for joint in self.joints], "reset": self.default_pose})
 
-    def checked(self, limits: RateLimits) -> RateLimits:
+    def checked(self, limits: "RateLimits") -> "RateLimits":
         """Limits that somebody else wrote, if they are this robot's: its joints in order, within their ranges."""
         names = tuple(joint.name for joint in self.joints)
         if limits.names != names:
@@ -261,7 +290,9 @@ class RobotSpec:
         """The names ``rate_limits`` knows."""
         return (*self.deltas, *SHARES)
 
-    def _from_table(self, preset: str, dt: Number) -> RateLimits:
+    def _from_table(self, preset: str, dt: Number) -> "RateLimits":
+        from slewrl.limits import RateLimits
+
         if float(dt) != CONTROL_PERIOD:
             raise ValueError(
                 f"dt is {dt}, but {self.name}'s limits {preset!r} are per step of {CONTROL_PERIOD} s; "
