@@ -38,7 +38,7 @@ class RunSpec:
     density: str = "normalized"
     """Units of the policy's entropy: normalized, action_scaled, or action (the paper's)."""
     environments: int = 1
-    """How many step together; SAC and TD3 make one update per step of each, FastSAC a few of all, PPO collects."""
+    """How many step together; SAC and TD3 make their updates per step of each, FastSAC a few of all, PPO collects."""
     learning_starts: int = 10_000
     """Steps with random actions (uniform in F_t; none and aram: in the range) before the first update; PPO has none."""
     batch_size: int = 128
