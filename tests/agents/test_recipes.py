@@ -58,6 +58,15 @@ def test_a_recipe_sets_the_batch_unless_the_run_does():
     assert grid(RunSpec("Ant-v5", recipe="paper", batch_size=64))[0].batch_size == 64
 
 
+def test_a_batch_size_that_is_given_stays():
+    from slewrl.commands.train import Train
+
+    for recipe, size in (("paper", 128), ("ours", 256), ("", 128)):
+        assert Train(RunSpec("Ant-v5", recipe=recipe), batch_size=size)._chosen().batch_size == size
+    assert Train(RunSpec("Ant-v5"), paper_mode=True)._chosen().batch_size == 256
+    assert Train(RunSpec("Ant-v5"), batch_size=128, paper_mode=True)._chosen().batch_size == 128
+
+
 @pytest.mark.parametrize("agent", ["sac", "td3"])
 def test_the_papers_recipe_pins_what_a_default_could_change(agent):
     """All but what depends on the layer, what the paper leaves open, and what is only evaluated."""

@@ -5,8 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-from slewrl.training.run_folder import RunFolder
-from slewrl.training.spec import RunSpec
 
 from slewrl import RateLimits
 from slewrl.envs.tasks import check_gymnasium_task, is_locomotion, make_vec_env, task_preset
@@ -16,6 +14,8 @@ from slewrl.report import scatter
 from slewrl.robots import ROBOTS
 from slewrl.robots.groups import find_robot, groups_of
 from slewrl.training.policy import load_policy
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import train
 
 

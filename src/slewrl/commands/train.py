@@ -33,6 +33,9 @@ class Train:
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint=f"(default: {RunSpec.steps})")] = None
     """Environment steps, over all environments. With --resume: a larger budget for the run, finished or stopped, which
     ends to the bit as if it had been asked for at first."""
+    batch_size: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the recipe's)")] = None
+    """Transitions per update, from the replay: 128 for sac, 256 for td3 and the paper's recipes if not given. PPO's
+    own is agent.minibatch."""
     set: tuple[str, ...] = ()
     """Any fields of the agent's config, the layer or the task: agent.NAME=VALUE layer.NAME=VALUE task.NAME=VALUE ..."""
     paper_mode: bool = False
@@ -52,7 +55,8 @@ class Train:
         from slewrl.training.progress import progress_line
         from slewrl.training.trainer import train
 
-        if self.resume and (self.spec != RunSpec() or self.set or self.paper_mode or self.out):
+        given = self.spec != RunSpec() or self.batch_size is not None or self.set or self.paper_mode or self.out
+        if self.resume and given:
             raise ValueError(f"--resume takes everything but --steps from {self.resume}: leave the other options out")
         folder = RunFolder(self.resume) if self.resume else self._begin()
         spec, console = folder.spec(), Console()
@@ -113,7 +117,8 @@ class Train:
         agent, layer, task = options.values()
         chosen = self.spec if self.steps is None else replace(self.spec, steps=self.steps)
         spec = with_recipe(replace(chosen, agent_options=agent, layer_options=layer, task_options=task))
-        return self._printed(spec) if self.paper_mode else spec
+        spec = self._printed(spec) if self.paper_mode else spec
+        return spec if self.batch_size is None else replace(spec, batch_size=self.batch_size)
 
     def _printed(self, spec: RunSpec) -> RunSpec:
         """Refuse what ``as_printed`` would take back in silence."""
