@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.layers import fused
+from slewrl.layers.hook import TrainingHook
 from slewrl.layers.place import Placement
 from slewrl.layers.squash import VALUES
 from slewrl.limits import RateLimits
@@ -74,8 +75,8 @@ class ActionLayer(ABC):
     """Whether ``executed`` always lies in F_t."""
     placement: ClassVar[Placement]
     """Where v goes: one of `place.py`."""
-    self_loops: ClassVar[int] = 0
-    """Most actions per step and environment that ``take_rejected`` gives."""
+    hook: ClassVar[type[TrainingHook]] = TrainingHook
+    """What a training run does for the layer besides; here: nothing."""
 
     def __post_init__(self) -> None:
         """Refuse an unknown density or a weight that is not a finite number >= 0."""
@@ -200,21 +201,9 @@ class ActionLayer(ABC):
     def check(self, limits: RateLimits) -> None:  # noqa: B027
         """Refuse limits that the layer's options do not fit, before anything runs. Here: none."""
 
-    def breaches(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
+    def extra_violations(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
         """Steps of a chain of executed actions (T + 1, d) that broke what the layer promises beyond F_t; exact."""
         return 0
-
-    def counts(self) -> dict[str, int]:
-        """What the layer counted since ``columns`` was last asked for; a checkpoint keeps it. Here: nothing."""
-        return {}
-
-    def columns(self) -> dict[str, float]:
-        """What train.csv gets of ``counts``, which begin again at 0. Here: nothing."""
-        return {}
-
-    def take_rejected(self) -> list[tuple[int, Tensor]]:
-        """(environment, action (d,)) of actions drawn last and not executed, for the replay. Here: none."""
-        return []
 
     # ------------------------------------------------------------------ the parts a layer names or replaces
 

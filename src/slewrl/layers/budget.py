@@ -110,7 +110,7 @@ class Budget(ActionLayer):
         """Refuse a budget that is more than all joints could spend."""
         self.allowance(limits.dim)
 
-    def breaches(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
+    def extra_violations(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
         """Steps of a chain (T + 1, d) that spent more than the budget, decided in rational numbers."""
         allowance = self.allowance(limits.dim)
         return int(boxmath.over_budget(actions[1:], actions[:-1], limits.down, limits.up, allowance).sum())
