@@ -59,6 +59,8 @@ class Trainer:
         self.last_return, self.last_utilisation = float("nan"), float("nan")
         self.worlds.reset(spec.seed)
         self.log: dict[str, float] = {}
+        self.told: set[str] = set()
+        """Logs whose columns were said to be fewer than there are now."""
         self.before_last: dict[str, Any] = {}
         """What a checkpoint has without the rows that only a last step writes; empty where there are none."""
 
@@ -279,7 +281,11 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
 def _log(trainer: Trainer, logs: Logs, names: tuple[str, ...]) -> None:
     rows = {"train.csv": trainer.train_row, "eval.csv": trainer.evaluation_row}
     for name in names:
-        logs.write(name, rows[name]())
+        row, left_out = trainer.folder.fitted(name, rows[name]())
+        if left_out and name not in trainer.told:
+            trainer.told.add(name)
+            logs.report({"message": f"{name} was begun by an older slewrl, without {', '.join(left_out)}: left out"})
+        logs.write(name, row)
 
 
 class _Interrupts:
