@@ -108,7 +108,7 @@ class Actor(nn.Module):
 
     def box(self, observation: torch.Tensor):
         """What is allowed next: F_t of the previous action, which the observation ends in."""
-        return self.limits.box(previous_action(observation, self.limits.dim), check=False)
+        return self.limits.box_after(observation)
 
     def get_action(self, observation: torch.Tensor) -> tuple[Action, torch.Tensor]:
         """An action drawn, with its log-probability (B,)."""

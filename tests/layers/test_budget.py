@@ -298,10 +298,11 @@ def test_more_than_all_joints_could_spend_is_refused(agent):
         check_spec(spec)
 
 
-def test_breaches_of_an_episode():
-    actions = np.array([[0.0, 0.0], [0.1, 0.0], [0.1, 0.5], [0.3, 0.75]])
-    assert [make_layer("budget", budget=b).breaches(actions, LIMITS) for b in (0.4, 0.6, 1.2, 2.0)] == [3, 2, 1, 0]
-    assert make_layer("ddsrad").breaches(actions, LIMITS) == 0
+def test_extra_violations_of_a_chain():
+    chain = np.array([[0.0, 0.0], [0.1, 0.0], [0.1, 0.5], [0.3, 0.75]])
+    layers = [make_layer("budget", budget=b) for b in (0.4, 0.6, 1.2, 2.0)]
+    assert [layer.extra_violations(chain, LIMITS) for layer in layers] == [3, 2, 1, 0]
+    assert make_layer("ddsrad").extra_violations(chain, LIMITS) == 0
 
 
 def test_an_evaluation_counts_what_the_budget_forbids():
@@ -316,9 +317,9 @@ def test_an_evaluation_counts_what_the_budget_forbids():
     def worlds(count):
         return GymVecEnv(lambda: gym.make("Reacher-v5"), limits, count)
 
-    breaches = [make_layer("budget", budget=b).breaches for b in (1.5, 2.0)]
+    counters = [make_layer("budget", budget=b).extra_violations for b in (1.5, 2.0)]
     for run, where in ((evaluate, env), (evaluate_vec_env, worlds)):
-        found = [run(act, where, 2, 0, counted).uses for counted in breaches]
+        found = [run(act, where, 2, 0, counted).uses for counted in counters]
         assert [[use.violations for use in uses] for uses in found] == [[4, 4], [0, 0]]
 
 

@@ -348,3 +348,11 @@ def test_limits_pickle_and_copy():
     limits.box(torch.zeros(13))
     for twin in (pickle.loads(pickle.dumps(limits)), copy.deepcopy(limits)):
         assert twin == limits and not twin.up.flags.writeable
+
+
+def test_the_box_after_an_observation_is_that_of_its_last_entries():
+    limits = RateLimits([0.2, 0.5], low=-1.0, high=1.0)
+    seen = torch.tensor([[9.0, 8.0, 0.3, -0.9], [7.0, 6.0, float("nan"), 0.0]])
+    ours, theirs = limits.box_after(seen), limits.box(seen[:, -2:], check=False)
+    assert torch.equal(ours.low[0], theirs.low[0]) and torch.equal(ours.high[0], theirs.high[0])
+    assert torch.equal(ours.prev[0], torch.tensor([0.3, -0.9])) and ours.prev[1, 0].isnan()

@@ -1,6 +1,7 @@
 """The families kept for comparison: a QP solver as a layer, and acceptance-rejection with augmented transitions."""
 
 import math
+import re
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 import torch
 
+import slewrl
 from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.deploy.export import DeployedPolicy, to_onnx
 from slewrl.errors import UserFacingError
 from slewrl.layers import BENCHMARK_LAYERS
 from slewrl.layers.audit import audit, executed_by, random_limits
+from slewrl.layers.hook import TrainingHook
 from slewrl.paper.rivals import qp
 from slewrl.training.checks import check_spec
 from slewrl.training.run_folder import RunFolder
@@ -166,7 +169,7 @@ def test_rejected_draws_are_given_once_and_as_often_as_wanted():
     taken = layer.take_rejected()
     assert all(k % 2 == 0 and action.tolist() == pytest.approx([math.tanh(2)] * 2, abs=0.01) for k, action in taken)
     assert len(taken) / 2000 == pytest.approx(0.2 / 0.8, abs=0.03)  # one loop for four steps: a fifth
-    assert layer.take_rejected() == [] and make_layer("post").take_rejected() == []
+    assert layer.take_rejected() == []
 
 
 def test_a_rejected_draw_is_its_own_environments():
@@ -204,6 +207,17 @@ def test_it_is_hard_whatever_the_latents():
 
     for mapping in (executed_by(layer), drawn, lambda latent, box: layer.random(box)):
         assert audit(mapping, ANT, torch.float32, 50_000).violations == 0
+
+
+def test_it_leaves_no_trace_where_it_is_not_used():
+    """What its runs need stands in its own file, behind the one hook that every layer has."""
+    src = Path(slewrl.__file__).parent
+    rooms = [*(src / "training").glob("*.py"), *(src / "agents").glob("*.py"), src / "layers" / "base.py"]
+    words = re.compile(r"reject|self_loop|\baram\b", re.IGNORECASE)
+    assert {path.name: words.findall(path.read_text()) for path in rooms if words.search(path.read_text())} == {}
+    for name in LAYERS:
+        hook = make_layer(name).hook
+        assert hook is TrainingHook and hook.extra_rows == 0 and hook.ours_alone == ""
 
 
 def test_loops_in_the_replay(tmp_path):

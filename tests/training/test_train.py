@@ -746,3 +746,21 @@ def test_checkpoints_are_the_same_to_the_byte_after_a_kill(tmp_path, agent):
 def test_a_run_from_a_checkout_names_its_commit():
     checkout = Path(run_folder.__file__).parents[3]
     assert ("commit" in run_folder.provenance()) == (checkout / ".git").exists()
+
+
+def test_a_run_of_an_older_slewrl_keeps_the_columns_it_has(tmp_path):
+    """Its eval.csv is from before `unaveraged_return_mean`, and has a column that is no more."""
+    folder = RunFolder(tmp_path)
+    folder.create(replace(SPEC, steps=400))
+    trainer = Trainer(folder.spec(), folder)
+    while trainer.step < 200:
+        trainer.advance()
+    older = {k: v for k, v in trainer.evaluation_row().items() if k != "unaveraged_return_mean"} | {"forgotten": 1.0}
+    folder.append("eval.csv", older)
+    trainer.save()
+    told = []
+    assert train(folder.spec(), folder, lambda row: told.append(row.get("message")))
+    header, before, after = (tmp_path / "eval.csv").read_text().splitlines()
+    assert header.split(",") == list(older) and before.endswith(",1.0")
+    assert len(after.split(",")) == len(older) and after.endswith(",nan") and after.startswith("400,")
+    assert told.count("eval.csv was begun by an older slewrl, without unaveraged_return_mean: left out") == 1

@@ -43,7 +43,6 @@ from slewrl.agents.replay import Batch, Replay
 from slewrl.copying import Copied
 from slewrl.layers.base import Action, ActionLayer, Decision
 from slewrl.limits import RateLimits
-from slewrl.limits.augmented import previous_action
 
 MODULES = ("actor", "averaged", "critics", "targets", "normalizer")
 STEPS = ("actor_step", "critic_step", "alpha_step")
@@ -249,7 +248,7 @@ class FastSAC(Copied, OffPolicy):
         seen = observation.to(self.device)
         actor = self.averaged if averaged and not explore else self.actor
         mean, std = actor(self.normalizer(seen[:, self.privileged :]))
-        box = self.limits.box(previous_action(seen, self.joints), check=False)
+        box = self.limits.box_after(seen)
         decision = self.layer.draw(mean, std, self._noise(mean), box) if explore else self.layer.decide(mean, box)
         return Decision(*(part.to(observation.device) for part in decision))
 
@@ -347,7 +346,7 @@ class FastSAC(Copied, OffPolicy):
         """An action for each normalised observation (R, n), and its log-probability (R,)."""
         with self._autocast():
             mean, std = self.actor(observation[:, self.privileged :])
-        box = self.limits.box(previous_action(observation, self.joints), check=False)
+        box = self.limits.box_after(observation)
         return self.layer.sample(mean, std, noise, box)
 
     def _rows(self, batch: Batch) -> "_Rows":

@@ -194,7 +194,7 @@ class PPO(Copied, Agent):
         What was drawn is part of the rollout; ``record`` has to follow.
         """
         mean = self.actor.forward(self._seen(observation))[0]
-        box = self.limits.box(previous_action(observation, self.joints), check=False)
+        box = self.limits.box_after(observation)
         if not explore:
             return self.layer.decide(mean, box)
         latent = torch.addcmul(mean, self.log_std.exp(), self._noise(mean.shape))
@@ -361,7 +361,7 @@ class PPO(Copied, Agent):
         """Executed actions (B, d), drawn from the policy, for observations (B, n) as the networks see them."""
         mean = self.actor.forward(seen)[0]
         latent = torch.addcmul(mean, self.log_std.exp(), self._noise(mean.shape))
-        return self.layer.decide(latent, self.limits.box(previous_action(seen, self.joints), check=False)).executed
+        return self.layer.decide(latent, self.limits.box_after(seen)).executed
 
     # ------------------------------------------------------------------ parts
 

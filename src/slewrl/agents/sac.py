@@ -25,7 +25,6 @@ from slewrl.agents.replay import Batch
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision, Draw
 from slewrl.limits import RateLimits
-from slewrl.limits.augmented import previous_action
 
 NETS = ("actor", "averaged", "critics", "targets")
 STEPS = ("actor_step", "critic_step", "alpha_step")
@@ -119,7 +118,7 @@ class SAC(Copied, OffPolicy):
         """An action for augmented observations (N, n): drawn, or that of the mean latent of the averaged actor."""
         actor = self.averaged if averaged and not explore else self.actor
         mean, std, _ = self._heads(actor.forward(observation)[0])
-        box = self.limits.box(previous_action(observation, self.joints), check=False)
+        box = self.limits.box_after(observation)
         if explore:
             noise = self.pink(mean.shape) if self.config.noise == "pink" else self._noise(mean)
             return self.layer.draw(mean, std, noise, box)
@@ -201,7 +200,7 @@ class SAC(Copied, OffPolicy):
     def _draw(self, observation: Tensor) -> tuple["_Heads", Draw]:
         """An action for each observation (N, n), and what it came from."""
         heads = self._heads(self.actor.forward(observation)[0])
-        box = self.limits.box(previous_action(observation, self.joints), check=False)
+        box = self.limits.box_after(observation)
         return heads, self.layer.sample_vjp(heads.mean, heads.std, self._noise(heads.mean), box)
 
     def _heads(self, output: Tensor) -> "_Heads":

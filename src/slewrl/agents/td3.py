@@ -21,7 +21,6 @@ from slewrl.agents.replay import Batch
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
-from slewrl.limits.augmented import previous_action
 
 NETS = ("actor", "averaged", "critics", "target_actor", "target_critics")
 STEPS = ("actor_step", "critic_step")
@@ -106,7 +105,7 @@ class TD3(Copied, OffPolicy):
         latent = self._bounded(actor.forward(observation)[0])
         if explore:
             latent = latent + self.exploration_noise * self._noise(latent)
-        return self.layer.decide(latent, self._box(observation))
+        return self.layer.decide(latent, self.limits.box_after(observation))
 
     def latent_module(self) -> nn.Module:
         """The averaged actor's latent (N, d) of augmented observations (N, n), for export."""
@@ -144,7 +143,7 @@ class TD3(Copied, OffPolicy):
         clip = self.config.target_noise_clip
         smoothing = (self.config.target_noise * noise).clamp_(-clip, clip)
         latent = self._bounded(self.target_actor.forward(batch.next_observation)[0]) + smoothing
-        judged = self.layer.decide(latent, self._box(batch.next_observation)).judged
+        judged = self.layer.decide(latent, self.limits.box_after(batch.next_observation)).judged
         self.view.write(batch.next_action, judged, batch.next_observation)
         q = self.target_critics.forward(batch.next_inputs, keep=False).numpy()[..., 0]
         follows = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
@@ -154,7 +153,7 @@ class TD3(Copied, OffPolicy):
     def _update_actor(self, batch: Batch) -> Tensor:
         """Eq. (actor_loss) without entropy: E[-Q_1] + lambda E[penalty]; returns Q_1, (B,)."""
         latent = self._bounded(self.actor.forward(batch.observation)[0])
-        judged, penalty, vjp_fn = self.layer.vjp(latent, self._box(batch.observation))
+        judged, penalty, vjp_fn = self.layer.vjp(latent, self.limits.box_after(batch.observation))
         self.view.write(batch.action, judged, batch.observation)
         utility, to_input = self.first_critic.min_q_and_grad(batch.inputs, self.joints)
         to_action = self.view.back(to_input)
@@ -168,9 +167,6 @@ class TD3(Copied, OffPolicy):
     def _bounded(self, output: Tensor) -> Tensor:
         """The latent of the actor's raw output."""
         return torch.tanh(output) if self.config.mean_bound == "tanh" else output
-
-    def _box(self, observation: Tensor) -> Any:
-        return self.limits.box(previous_action(observation, self.joints), check=False)
 
     def _noise(self, like: Tensor) -> Tensor:
         return torch.randn(like.shape, generator=self.generator)

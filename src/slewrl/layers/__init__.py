@@ -68,10 +68,8 @@ def hard_layer(given: str | ActionLayer, limits: RateLimits) -> ActionLayer:
     layer = make_layer(given) if isinstance(given, str) else given
     if not layer.hard:
         raise ValueError(f"layer {given!r} limits nothing: leave it out, or take another of docs/layers.md")
-    if layer.self_loops:
-        raise ValueError(
-            f"layer {given!r} stores what it rejects, as slewrl's own SAC alone does: take another, as 'post'"
-        )
+    if layer.hook.ours_alone:
+        raise ValueError(f"layer {given!r} {layer.hook.ours_alone}")
     layer.check(limits)
     return layer
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.layers import fused
+from slewrl.layers.hook import TrainingHook
 from slewrl.layers.place import Placement
 from slewrl.layers.squash import VALUES
 from slewrl.limits import RateLimits
@@ -75,8 +76,8 @@ class ActionLayer(ABC):
     """Whether ``executed`` always lies in F_t."""
     placement: ClassVar[Placement]
     """The map from v to a command, one of `place.py`."""
-    self_loops: ClassVar[int] = 0
-    """The largest number of actions per step and environment that ``take_rejected`` returns."""
+    hook: ClassVar[type[TrainingHook]] = TrainingHook
+    """What a training run does for the layer besides learning. The default does nothing."""
 
     def __post_init__(self) -> None:
         """Refuse an unknown density or a weight that is not a finite number >= 0."""
@@ -201,21 +202,9 @@ class ActionLayer(ABC):
     def check(self, limits: RateLimits) -> None:  # noqa: B027
         """Refuse limits that the layer's options do not fit. The default accepts all."""
 
-    def breaches(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
+    def extra_violations(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
         """Count exactly the steps of a sequence of executed actions (T + 1, d) that broke a promise beyond F_t."""
         return 0
-
-    def counts(self) -> dict[str, int]:
-        """The counters since the last call of ``columns``, kept in checkpoints. By default there are none."""
-        return {}
-
-    def columns(self) -> dict[str, float]:
-        """The columns for train.csv, computed from ``counts``, which are reset. By default there are none."""
-        return {}
-
-    def take_rejected(self) -> list[tuple[int, Tensor]]:
-        """The (environment, action (d,)) pairs drawn last and rejected, for the replay. By default there are none."""
-        return []
 
     # ------------------------------------------------------------------ the parts that a layer defines or overrides
 

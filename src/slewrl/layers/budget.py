@@ -109,7 +109,7 @@ class Budget(ActionLayer):
         """Refuse a budget that exceeds the number of joints."""
         self.allowance(limits.dim)
 
-    def breaches(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
+    def extra_violations(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
         """Count the steps of a sequence (T + 1, d) that exceeded the budget, decided exactly."""
         allowance = self.allowance(limits.dim)
         return int(boxmath.over_budget(actions[1:], actions[:-1], limits.down, limits.up, allowance).sum())

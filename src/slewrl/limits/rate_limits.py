@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.limits import boxmath
+from slewrl.limits.augmented import previous_action
 from slewrl.limits.box import FeasibleBox, LimitTensors, Rounded, eager, round_limits, tighten
 from slewrl.limits.boxmath import Number
 from slewrl.limits.parse import MIXED, UNSAID, Values, read_groups, read_limits, read_period, read_reset
@@ -155,6 +156,10 @@ class RateLimits:
         if limits.working.up.ndim > 1:  # one prev under many limits
             last = last.expand(torch.broadcast_shapes(last.shape, limits.working.up.shape))  # type: ignore[no-untyped-call]
         return FeasibleBox(last, limits.working, limits.exact, edges == "tight")
+
+    def box_after(self, observation: Tensor) -> FeasibleBox:
+        """F_t of augmented observations (..., n), by the previous action in them, which is not checked."""
+        return self.box(previous_action(observation, self.dim), check=False)
 
     def rounded(self, dtype: torch.dtype, device: torch.device | str = "cpu", edges: Edges = "guard") -> Rounded:
         """The limits rounded for a dtype, on a device; cached.

@@ -54,11 +54,7 @@ def check_agent(spec: RunSpec, agent: Agent) -> None:
             f"steps is {spec.steps}, but {spec.agent} collects {first} (agent.rollout x environments) before it first "
             "learns: nothing is learned (--steps more, or --set agent.rollout fewer)"
         )
-    if agent.layer.self_loops and spec.agent != "sac":
-        raise ValueError(
-            f"layer {spec.layer} puts what it rejects into a replay of single steps, by a policy that draws; "
-            f"{spec.agent} has other ones: --agent sac"
-        )
+    agent.layer.hook(agent.layer).check(spec.layer, spec.agent)
     if spec.density != RunSpec().density and not agent.measures_entropy:
         raise ValueError(
             f"density is {spec.density!r}, but {spec.agent} measures no entropy of actions: leave --density out"

@@ -19,7 +19,7 @@ EVALUATION_SEED = 1_000_000
 """Evaluation episodes are reset with this and the seeds after it, in every run."""
 Act = Callable[[torch.Tensor], Decision]
 """Augmented observations (N, n) to an action for each."""
-Breaches = Callable[[NDArray[np.float32], RateLimits], int]
+ExtraViolations = Callable[[NDArray[np.float32], RateLimits], int]
 """Executed actions (T + 1, d) to how many steps broke what a layer promises beyond F_t."""
 ONCE = ("fell", "exploded")
 """Measures that an episode either has or not."""
@@ -36,7 +36,7 @@ class Evaluation:
     lengths: NDArray[np.int64]
     """Steps, by episode."""
     uses: tuple[RateUse, ...]
-    """Utilisation and violations of what was executed, by episode; breaches are among the violations."""
+    """Utilisation and violations of what was executed, by episode; its layer's extra ones are among the violations."""
     raw_violations: int
     """Joint steps at which what the critic judges, not what was executed, left F_t."""
     increments: NDArray[np.float64]
@@ -103,7 +103,9 @@ def nothing_more(actions: NDArray[np.float32], limits: RateLimits) -> int:
     return 0
 
 
-def evaluate(act: Act, env: Augment, episodes: int, seed: int, breaches: Breaches = nothing_more) -> Evaluation:
+def evaluate(
+    act: Act, env: Augment, episodes: int, seed: int, extra_violations: ExtraViolations = nothing_more
+) -> Evaluation:
     """Run ``episodes`` episodes; episode k is reset with ``seed + k``."""
     returns, lengths, uses, increments, raw = [], [], [], [], 0
     for k in range(episodes):
@@ -120,14 +122,14 @@ def evaluate(act: Act, env: Augment, episodes: int, seed: int, breaches: Breache
         returns.append(total)
         lengths.append(steps)
         actions, use = env.actions, info["rate_use"]
-        uses.append(replace(use, violations=use.violations + breaches(actions, env.limits)))
+        uses.append(replace(use, violations=use.violations + extra_violations(actions, env.limits)))
         moved, allowed = increments_and_limits(actions, env.limits)
         increments.append(moved / allowed)
     return Evaluation(np.array(returns), np.array(lengths), tuple(uses), raw, np.concatenate(increments))
 
 
 def evaluate_vec_env(
-    act: Act, make: Callable[..., VecEnv], episodes: int, seed: int, breaches: Breaches = nothing_more
+    act: Act, make: Callable[..., VecEnv], episodes: int, seed: int, extra_violations: ExtraViolations = nothing_more
 ) -> Evaluation:
     """Run ``episodes`` first episodes of worlds, side by side, so that short ones count no more than long ones.
 
@@ -136,7 +138,7 @@ def evaluate_vec_env(
         make: ``count`` to worlds of the task, not training.
         episodes: how many.
         seed: of the first lot of worlds.
-        breaches: of the policy's layer.
+        extra_violations: of the policy's layer.
     """
     over: list[Episode] = []
     raw = 0
@@ -147,7 +149,7 @@ def evaluate_vec_env(
         over += some
         raw += outside
     limits = worlds.limits
-    found = [(rate_use(episode.actions, limits), breaches(episode.actions, limits)) for episode in over]
+    found = [(rate_use(episode.actions, limits), extra_violations(episode.actions, limits)) for episode in over]
     uses = tuple(replace(use, violations=use.violations + more) for use, more in found)
     moves = [increments_and_limits(episode.actions, limits) for episode in over]
     return Evaluation(

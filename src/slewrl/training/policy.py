@@ -51,7 +51,7 @@ class Policy:
 
     def evaluate(self, episodes: int, seed: int = EVALUATION_SEED) -> Evaluation:
         """Seeded episodes of the run's task."""
-        examine = make_evaluator(self.task, self.spec.task_options, self.limits, self.agent.layer.breaches)
+        examine = make_evaluator(self.task, self.spec.task_options, self.limits, self.agent.layer.extra_violations)
         return examine(self.act, episodes, seed)
 
 

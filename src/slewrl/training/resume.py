@@ -76,7 +76,7 @@ def budget_of(state: dict[str, Any], spec: RunSpec) -> RunSpec:
 
 def replay_sizes(spec: RunSpec) -> tuple[int, int]:
     """Rows of the replay that are sampled from, and steps between checkpoints as it reckons with them."""
-    per_step = 2 + layer_class(spec.layer).self_loops  # rows a step writes at most
+    per_step = 2 + layer_class(spec.layer).hook.extra_rows  # rows a step writes at most
     # So that the oldest checkpoint kept finds its rows, too; the replay reckons with two rows a step.
     return min(spec.capacity, per_step * spec.steps), -(-checkpoint.KEEP * spec.evaluate_every * per_step // 2)
 

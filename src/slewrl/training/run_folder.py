@@ -119,6 +119,18 @@ class RunFolder:
         with open_own(path, "a") as file:
             file.write(text.getvalue())
 
+    def fitted(self, name: str, row: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """A row with the columns that a CSV file has already, if it has any, and those that had to be left out.
+
+        A run of an older slewrl may have had fewer; what it had and there is no more is NaN.
+        """
+        path = self.path / name
+        if not path.exists() or path.stat().st_size == 0:
+            return row, []
+        with open(path, encoding="utf-8") as file:
+            header = file.readline().rstrip("\n").split(",")
+        return {column: row.get(column, float("nan")) for column in header}, [c for c in row if c not in header]
+
     def sizes(self) -> dict[str, int]:
         """Bytes of each CSV that depends on the RunSpec alone, to be put into a checkpoint."""
         return {path.name: path.stat().st_size for path in self._logs()}

@@ -17,7 +17,7 @@ from slewrl.envs.vec_env import Layout
 from slewrl.layers import make_layer
 from slewrl.limits import RateLimits
 from slewrl.limits.resolve import resolve_limits
-from slewrl.training.evaluate import Act, Breaches, Evaluation, evaluate, evaluate_vec_env
+from slewrl.training.evaluate import Act, Evaluation, ExtraViolations, evaluate, evaluate_vec_env
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec
 
@@ -67,12 +67,12 @@ def on_any_machine(spec: RunSpec) -> RunSpec:
 
 
 def make_evaluator(
-    task: str, options: dict[str, Any], limits: RateLimits, breaches: Breaches
+    task: str, options: dict[str, Any], limits: RateLimits, extra_violations: ExtraViolations
 ) -> Callable[[Act, int, int], Evaluation]:
-    """What evaluates a policy of a task, with its layer's breaches: (act, episodes, seed) to what they came to."""
+    """What evaluates a policy of a task: (act, episodes, seed) to what they came to, by its layer's promises, too."""
     if is_gymnasium(task):
         env = Augment(gym.make(task, disable_env_checker=True), limits)
-        return lambda act, episodes, seed: evaluate(act, env, episodes, seed, breaches)
+        return lambda act, episodes, seed: evaluate(act, env, episodes, seed, extra_violations)
     # Environments are made once for each number of them: some simulators take a minute over it.
     make = cache(partial(make_vec_env, task, limits, options=options, training=False))
-    return lambda act, episodes, seed: evaluate_vec_env(act, make, episodes, seed, breaches)
+    return lambda act, episodes, seed: evaluate_vec_env(act, make, episodes, seed, extra_violations)

@@ -40,7 +40,7 @@ class RunSpec:
     environments: int = 1
     """How many step together; SAC and TD3 make their updates per step of each, FastSAC a few of all, PPO collects."""
     learning_starts: int = 10_000
-    """Steps with random actions (uniform in F_t; none and aram: in the range) before the first update; PPO has none."""
+    """Steps with random actions, uniform over what the layer may execute, before the first update; PPO has none."""
     batch_size: Suppress[Fixed[int]] = 128  # likewise: a recipe has its own
     """Transitions per update, from the replay; PPO's own is agent.minibatch."""
     capacity: int = 1_000_000

@@ -14,7 +14,6 @@ from slewrl.envs.tasks import is_alone, is_gymnasium, make_vec_env
 from slewrl.envs.vec_env import Episode
 from slewrl.io.files import refuse_linked_folders
 from slewrl.layers.base import Decision
-from slewrl.limits.augmented import previous_action
 from slewrl.metrics import rate_use
 from slewrl.training import checkpoint
 from slewrl.training.evaluate import EVALUATION_SEED, Act, Evaluation, evaluate_vec_env
@@ -47,8 +46,9 @@ class Trainer:
         self.examine = (
             self._examine_here
             if is_alone(task)
-            else make_evaluator(task, spec.task_options, self.limits, self.agent.layer.breaches)
+            else make_evaluator(task, spec.task_options, self.limits, self.agent.layer.extra_violations)
         )
+        self.hook = self.agent.layer.hook(self.agent.layer)
         self.replay = self._make_replay()
         self.rng = np.random.default_rng(spec.seed)
         self.warm_up = torch.Generator().manual_seed(spec.seed + 1)
@@ -59,6 +59,8 @@ class Trainer:
         self.last_return, self.last_utilisation = float("nan"), float("nan")
         self.worlds.reset(spec.seed)
         self.log: dict[str, float] = {}
+        self.told: set[str] = set()
+        """Logs whose columns were said to be fewer than there are now."""
         self.before_last: dict[str, Any] = {}
         """What a checkpoint has without the rows that only a last step writes; empty where there are none."""
 
@@ -82,7 +84,7 @@ class Trainer:
         """One step of every environment and, past the warm-up, as many updates as the agent makes of it."""
         seen = self.worlds.observations
         executed, judged = self._choose(seen)
-        self._store_rejected(seen)
+        self.hook.chosen(seen, self.replay.add)
         moved = self.worlds.step(executed)
         if self.agent.replays:
             self.replay.add_many(seen, judged, moved.reward, moved.following, moved.terminated, moved.ended)
@@ -91,12 +93,6 @@ class Trainer:
         due = self.agent.record(moved.reward, moved.following, moved.terminated, moved.ended)
         if due and (self.agent.on_policy or self.step > self.spec.learning_starts):
             self._learn()
-
-    def _store_rejected(self, seen: np.ndarray) -> None:
-        """A draw that was not executed leads from a state to itself, at a penalty: a row before the step's own."""
-        for k, action in self.agent.layer.take_rejected():
-            penalty = self.agent.layer.rejection_penalty  # type: ignore[attr-defined]
-            self.replay.add(k, seen[k], action.numpy(), -penalty, seen[k], False, False)
 
     def _learn(self) -> None:
         log = self.agent.on_policy or self.has_passed(self.log_every) or self.step >= self.spec.steps
@@ -111,7 +107,7 @@ class Trainer:
     def _choose(self, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         observation = torch.from_numpy(seen)
         if self.step < self.spec.learning_starts and not self.agent.on_policy:
-            box = self.limits.box(previous_action(observation, self.limits.dim), check=False)
+            box = self.limits.box_after(observation)
             uniform = self.agent.layer.random(box, self.warm_up).numpy()
             return uniform, uniform
         action = self.agent.act(observation)
@@ -123,7 +119,7 @@ class Trainer:
     def _note(self, episodes: list[Episode]) -> None:
         for episode in episodes:
             use = rate_use(episode.actions, self.limits)
-            self.violations += use.violations + self.agent.layer.breaches(episode.actions, self.limits)
+            self.violations += use.violations + self.agent.layer.extra_violations(episode.actions, self.limits)
             self.episodes += 1
             self.last_return, self.last_utilisation = episode.total, use.utilisation
             for name, value in {"count": 1.0, "length": float(use.steps), **episode.measures}.items():
@@ -131,7 +127,9 @@ class Trainer:
 
     def _under_way(self) -> int:
         """Violations in episodes that have not ended."""
-        broken = sum(self.agent.layer.breaches(actions, self.limits) for actions in self.worlds.episode_actions())
+        broken = sum(
+            self.agent.layer.extra_violations(actions, self.limits) for actions in self.worlds.episode_actions()
+        )
         return self.worlds.violations() + broken
 
     # ------------------------------------------------------------------ logging
@@ -145,24 +143,21 @@ class Trainer:
         if not is_gymnasium(self.spec.task):
             row |= {name: self.recent.get(name, 0.0) / self.recent.get("count", float("nan")) for name in RECENT}
         self.recent = {}
-        return row | self.agent.layer.columns()
+        return row | self.hook.columns()
 
     def note_before_last(self) -> None:
         """Keep for the checkpoint what a run with a larger budget has now: it does not write the rows that follow."""
-        counts = dict(self.agent.layer.counts())
         sizes, digests = self.folder.sizes(), self.folder.log_digests()
-        self.before_last = {"csv": sizes, "csv_digests": digests, "layer": counts, "recent": self.recent}
+        self.before_last = {"csv": sizes, "csv_digests": digests, "layer": self.hook.counts(), "recent": self.recent}
 
     def evaluation_row(self) -> dict[str, float]:
         """What eval.csv gets: seeded episodes without exploration."""
-        counts = self.agent.layer.counts()
-        of_training = {**counts}
+        counts = self.hook.counts()
         row = {"step": self.step, **self._examined(self.act).row()}
         if self.agent.averages:
             last = self._examined(partial(self.agent.act, explore=False, averaged=False))
             row["unaveraged_return_mean"] = float(last.returns.mean())
-        counts.clear()  # train.csv has none of what was counted here
-        counts.update(of_training)
+        self.hook.restore(counts)  # train.csv has none of what was counted here
         return row
 
     def _examined(self, act: Act) -> Evaluation:
@@ -171,7 +166,7 @@ class Trainer:
     def _examine_here(self, act: Act, episodes: int, seed: int) -> Evaluation:
         """As ``make_evaluator``, on the training worlds: a process can have no others. Their episodes are cut off."""
         under_way = self._under_way()
-        result = evaluate_vec_env(act, lambda count: self.worlds, 1, seed, self.agent.layer.breaches)
+        result = evaluate_vec_env(act, lambda count: self.worlds, 1, seed, self.agent.layer.extra_violations)
         self._begin_afresh(under_way)
         return result
 
@@ -195,7 +190,7 @@ class Trainer:
             "csv": self.folder.sizes(),
             "csv_digests": self.folder.log_digests(),
             "copies": self.folder.digests(),
-            "layer": dict(self.agent.layer.counts()),
+            "layer": self.hook.counts(),
             **{name: getattr(self, name) for name in SCALARS},
             **({"before_last": self.before_last} if self.before_last else {}),
         }
@@ -216,7 +211,7 @@ class Trainer:
         self.rng.bit_generator.state = state["rng"]
         self.warm_up.set_state(state["warm_up"])
         self.folder.cut(state["csv"])
-        self.agent.layer.counts().update(state.get("layer", {}))
+        self.hook.restore(state.get("layer", {}))
         for name in SCALARS:
             setattr(self, name, state[name])
         if state["worlds"] is None:
@@ -288,7 +283,11 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
 def _log(trainer: Trainer, logs: Logs, names: tuple[str, ...]) -> None:
     rows = {"train.csv": trainer.train_row, "eval.csv": trainer.evaluation_row}
     for name in names:
-        logs.write(name, rows[name]())
+        row, left_out = trainer.folder.fitted(name, rows[name]())
+        if left_out and name not in trainer.told:
+            trainer.told.add(name)
+            logs.report({"message": f"{name} was begun by an older slewrl, without {', '.join(left_out)}: left out"})
+        logs.write(name, row)
 
 
 class _Interrupts:

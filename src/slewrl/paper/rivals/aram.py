@@ -9,15 +9,38 @@ Where this differs from the authors' program: docs/deviations.md.
 import math
 import zlib
 from dataclasses import dataclass, field
-from typing import ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.errors import UserFacingError
 from slewrl.layers.base import Decision, finite_latent, widen
+from slewrl.layers.hook import AddRow, CountingHook
 from slewrl.layers.projection import Post
 from slewrl.limits.box import FeasibleBox
+
+
+class SelfLoops(CountingHook):
+    """A draw that was rejected leads from a state to itself, at a penalty: a row before the step's own."""
+
+    extra_rows = 1
+    ours_alone = "stores what it rejects, as slewrl's own SAC alone does: take another, as 'post'"
+
+    def check(self, layer: str, agent: str) -> None:
+        """Refuse all but SAC."""
+        if agent != "sac":
+            raise ValueError(
+                f"layer {layer} puts what it rejects into a replay of single steps, by a policy that draws; "
+                f"{agent} has other ones: --agent sac"
+            )
+
+    def chosen(self, observations: NDArray[np.float32], add: AddRow) -> None:
+        """Add the loops that the last action left."""
+        for k, action in self.layer.take_rejected():
+            seen = observations[k]
+            add(k, seen, action.numpy(), -self.layer.rejection_penalty, seen, False, False)
 
 
 @dataclass(frozen=True)
@@ -33,7 +56,7 @@ class ARAM(Post):
     tries: int = 100
     augmented_share: float = 0.2
     rejection_penalty: float = 1.0
-    self_loops: ClassVar[int] = 1
+    hook = SelfLoops
     _counts: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
     _rejected: list[tuple[int, Tensor]] = field(default_factory=list, init=False, repr=False, compare=False)
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from slewrl.errors import UserFacingError
 from slewrl.layers.base import snap
+from slewrl.layers.hook import CountingHook
 from slewrl.layers.projection import BoxPro
 from slewrl.limits.box import FeasibleBox
 
@@ -33,6 +34,7 @@ Projection = Callable[..., tuple[Tensor]]
 class QP(BoxPro):
     """argmin |a - a~|^2 over F_t by a solver; for a box that is ``boxpro``, to the solver's tolerance."""
 
+    hook = CountingHook
     _counts: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
