@@ -324,7 +324,10 @@ def _array(path: Path | None, shape: tuple[int, int]) -> NDArray[np.float32]:
 
 
 def _reserved(path: Path, size: int) -> Path:
-    """A file beside ``path``, to be renamed to it, whose whole space is taken: a full disk later would be a SIGBUS."""
+    """A file beside ``path``, to be renamed to it, whose whole space is taken: a full disk later would be a SIGBUS.
+
+    Not ``io.files.replacing``: space is taken before anything is written, and is written through a map.
+    """
     aside = path.with_suffix(".tmp")
     with open_own(aside, "wb") as file:
         try:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from slewrl.agents.recipes import agent_options, upgraded
 from slewrl.deploy.graph import read_graph
 from slewrl.errors import UserFacingError, shortened
+from slewrl.io.files import write_atomically
 from slewrl.limits.boxmath import exact, round_down
 from slewrl.limits.parse import read_groups, read_limits, repeated
 
@@ -154,12 +155,7 @@ def write(path: Path, manifest: Mapping[str, Any], onnx: bytes) -> None:
     parts = {POLICY: onnx}
     listed = {**manifest, "parts": {name: _digest(data) for name, data in parts.items()}}
     body = _zipped({MANIFEST: json.dumps(listed, indent=1, allow_nan=False).encode(), **parts})
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_bytes(MAGIC + f"{VERSION:3d} {_digest(body)}\n".encode() + body)
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_atomically(path, MAGIC + f"{VERSION:3d} {_digest(body)}\n".encode() + body)
 
 
 def _zipped(parts: dict[str, bytes]) -> bytes:

@@ -1,10 +1,8 @@
 """The files ``slewrl export`` writes, by format."""
 
-import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
 from slewrl.deploy import Format, bundle
 from slewrl.deploy.c_export import limiter_header, policy_header
 from slewrl.errors import UserFacingError
-from slewrl.io.files import is_yaml
+from slewrl.io.files import is_yaml, replacing
 from slewrl.limits.resolve import resolve_limits
 
 if TYPE_CHECKING:
@@ -71,23 +69,12 @@ def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", **said
     writers: dict[Format, Callable[[Path, Path, Said], str]] = {
         "bundle": _bundle, "c": partial(_c, prefix=prefix), "onnx": _onnx, "torch": _torch, "torchscript": _torchscript,
     }  # fmt: skip
-    with _whole(out) as aside:
+    with replacing(out) as aside:
         return writers[kind](source, aside, said)
 
 
 def _is_limits(source: Path) -> bool:
     return source.is_file() and is_yaml(source)
-
-
-@contextmanager
-def _whole(out: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``out`` that is renamed to it on success."""
-    aside = out.with_name(f".{os.getpid()}.{out.name}")
-    try:
-        yield aside
-        os.replace(aside, out)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 # ---------------------------------------------------------------------- one function per format

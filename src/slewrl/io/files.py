@@ -17,19 +17,33 @@ FOLDERS = ("replay", "checkpoint", "evaluation", FINAL, "tensorboard")
 
 
 @contextmanager
+def replacing(path: Path, aside: Path | None = None) -> Iterator[Path]:
+    """A name beside ``path`` to write a file to, which is synced and becomes ``path`` at the end, or is gone.
+
+    This is the one place that puts files where they belong: a kill leaves the old file or the new one.
+
+    Args:
+        path: where the file belongs.
+        aside: the name to write to; default: a hidden one with the same ending.
+    """
+    aside = aside or path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        yield aside
+        _sync(aside)
+        os.replace(aside, path)
+    except BaseException as error:
+        aside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno and error.filename is None:  # a full disk does not say where
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+@contextmanager
 def written_whole(path: Path, aside: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, ``aside``, which is synced and becomes ``path`` at the end, or is gone if that fails."""
-    with open_own(aside, "wb") as file:
-        try:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(aside, path)
-        except BaseException as error:
-            aside.unlink(missing_ok=True)
-            if isinstance(error, OSError) and error.filename is None:  # a full disk does not say where
-                raise OSError(error.errno, error.strerror, str(path)) from error
-            raise
+    """A file to write to, ``aside``, which becomes ``path`` at the end; see ``replacing``."""
+    with open_own(aside, "wb") as file, replacing(path, aside):
+        yield file
+        file.flush()
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -41,7 +55,11 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make what was renamed or removed in a folder survive a power cut, before anything that comes after it."""
-    handle = os.open(folder, os.O_RDONLY)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

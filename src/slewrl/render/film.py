@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from slewrl.envs.vec_env import Episode
 from slewrl.errors import UserFacingError
+from slewrl.io.files import replacing
 from slewrl.limits import RateLimits
 from slewrl.metrics import increments_and_limits, rate_use
 
@@ -215,15 +216,11 @@ def filming(video: Path, fps: float) -> Iterator[Callable[[Pixels], None]]:
     """A function that adds a picture to a film; the file is whole at the end, or not there."""
     import imageio.v2 as imageio
 
-    aside = video.with_stem(f".{video.stem}")  # no film that was broken off takes the place of a whole one
-    try:
+    with replacing(video) as aside:  # no film that was broken off takes the place of a whole one
         forever: Any = {"loop": 0} if video.suffix == ".gif" else {}
         writer: Any = _writing(video, imageio.get_writer)(aside, fps=fps, **forever)  # opens at the first picture
         with writer:
             yield _writing(video, writer.append_data)
-        os.replace(aside, video)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _writing(video: Path, write: Callable[..., Any]) -> Callable[..., Any]:
