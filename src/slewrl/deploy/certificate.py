@@ -28,7 +28,7 @@ def page(certificate: dict[str, Any]) -> str:
         if passed
         else f"NOT passed: {trial['violations']:,} commands outside the limits{over}, "
         f"{trial['bad_observations'] - trial['held']:,} bad observations not held, "
-        f"{trial['misbehaved']:,} other misdeeds ({trial['first_misbehaviour'] or 'none'}), "
+        f"{trial['misbehaved']:,} other failures ({trial['first_misbehaviour'] or 'none'}), "
         f"ONNX parity {'held' if certificate['parity']['passed'] else 'broken'}."
     )
     parts = [

@@ -18,9 +18,9 @@ class LimitTensors(NamedTuple):
     """Limits in one dtype on one device; each broadcasts against (..., d)."""
 
     down: Tensor
-    """How far an action may fall in one control step, > 0."""
+    """The largest fall per control step, > 0."""
     up: Tensor
-    """How far an action may rise in one control step, > 0."""
+    """The largest rise per control step, > 0."""
     low: Tensor
     """Lower end of the action range."""
     high: Tensor

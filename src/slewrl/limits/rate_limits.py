@@ -48,7 +48,7 @@ class RateLimits:
         names: joint names, in action order. Default: the keys of the first mapping, else "joint0", "joint1", ...
         groups: one label per joint, or ``{joint: label}``; for tables and plots only.
         dt: control period in seconds, if known; then ``speed`` is delta / dt.
-        units: what one unit of action is ("rad", "normalised torque", ...).
+        units: the unit of the actions ("rad", "normalised torque", ...).
         reset: the action assumed before an episode's first step, in the forms of ``low``, or "middle" for the middle of
             each range. An environment's own reset action takes precedence (docs/integrations/gymnasium.md).
 
