@@ -22,7 +22,7 @@ from rich.table import Table
 from slewrl.campaign.grids import CAMPAIGNS
 from slewrl.paper.grids import AGENTS, TASKS
 from slewrl.training.run_folder import RunFolder
-from slewrl.training.spec import RunSpec
+from slewrl.training.spec import RunSpec, with_recipe
 from slewrl.training.trainer import Trainer
 
 
@@ -39,7 +39,8 @@ class Bench:
 def seconds_per_step(task: str, agent: str, bench: Bench) -> float:
     """CPU seconds of one step with its update and its share of evaluations."""
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(RunSpec(task, agent=agent, learning_starts=500, capacity=50_000), RunFolder(Path(folder)))
+        spec = with_recipe(RunSpec(task, agent=agent, learning_starts=500, capacity=50_000))
+        trainer = Trainer(spec, RunFolder(Path(folder)))
         for _ in range(bench.before):
             trainer.advance()
         begun = time.process_time()

@@ -29,7 +29,7 @@ from slewrl.layers.base import Decision
 from slewrl.training.evaluate import EVALUATION_SEED, evaluate
 from slewrl.training.policy import load_policy
 from slewrl.training.run_folder import RunFolder
-from slewrl.training.spec import RunSpec
+from slewrl.training.spec import RunSpec, with_recipe
 from slewrl.training.trainer import train
 
 EPISODES = 10
@@ -58,10 +58,10 @@ class Bench:
 def ours(bench: Bench, seed: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        spec = RunSpec(
+        spec = with_recipe(RunSpec(
             task=bench.task, limits=bench.limits, layer=bench.layer, recipe="paper", seed=seed, steps=bench.steps,
             learning_starts=bench.warm_up, evaluate_every=bench.steps, evaluate_episodes=1,
-        )  # fmt: skip
+        ))  # fmt: skip
         RunFolder(run).create(spec)
         train(spec, RunFolder(run))
         return float(np.mean(load_policy(run).evaluate(EPISODES).returns))

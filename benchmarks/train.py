@@ -38,7 +38,7 @@ from rich.table import Table
 from slewrl import RateLimits
 from slewrl.agents.nets import product
 from slewrl.training.run_folder import RunFolder
-from slewrl.training.spec import RunSpec
+from slewrl.training.spec import RunSpec, with_recipe
 from slewrl.training.trainer import Trainer
 
 Advance = Callable[[int], None]
@@ -86,7 +86,7 @@ class HandClip(gym.Wrapper[Any, Any, Any, Any]):
 def slewrl_advance(task: str, agent: str, folder: Path) -> Advance:
     """Our own training loop, without its evaluations."""
     # The paper's recipe has the peers' networks; ours has layer norm besides.
-    spec = RunSpec(task, agent=agent, recipe="paper", learning_starts=1_000, capacity=100_000)
+    spec = with_recipe(RunSpec(task, agent=agent, recipe="paper", learning_starts=1_000, capacity=100_000))
     trainer = Trainer(spec, RunFolder(folder))
 
     def advance(steps: int) -> None:
