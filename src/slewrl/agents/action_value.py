@@ -89,8 +89,12 @@ class ActionValue(Copied):
             {"critics": self.critics.flat, "targets": self.targets.flat, "step": self.step.state_dict()}
         )
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where ``state_dict`` was taken."""
+    def load_weights(self, state: dict[str, Any]) -> None:
+        """Take the networks alone."""
         self.critics.flat.copy_(state["critics"])
         self.targets.flat.copy_(state["targets"])
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on exactly where ``state_dict`` was taken."""
+        self.load_weights(state)
         self.step.load_state_dict(state["step"])

@@ -48,6 +48,8 @@ class Agent(Protocol):
     """Whether it evaluates and exports an average of its actor's weights."""
     measures_entropy: ClassVar[bool] = False
     """Whether it reads the layer's ``density``, and with it the units of an entropy."""
+    networks: ClassVar[tuple[str, ...]]
+    """Entries of ``state_dict`` that are networks, or what they cannot do without: what another run may begin with."""
     columns: tuple[str, ...]
     """What train.csv has of the last update; docs/metrics.md."""
     layer: ActionLayer
@@ -120,6 +122,12 @@ class Agent(Protocol):
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on exactly where ``state_dict`` was taken."""
+
+    def load_weights(self, state: dict[str, Any]) -> None:
+        """Take the ``networks`` of an agent of the same kind and size, by its ``state_dict``, and nothing else."""
+        if missing := [name for name in self.networks if name not in state]:
+            raise ValueError(f"there is no {missing[0]!r}: it is of another version")
+        self.load_state_dict({**self.state_dict(), **{name: state[name] for name in self.networks}})
 
 
 class OffPolicy(Agent, Protocol):

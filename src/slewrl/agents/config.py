@@ -55,6 +55,16 @@ RANGE = Check(lambda value: _numbers(value, 2) and value[0] < value[1], "(low, h
 BETAS = Check(lambda value: _numbers(value, 2) and all(0 <= beta < 1 for beta in value), "two numbers in [0, 1)")
 
 
+NETWORK = "network"
+"""Marks a field that decides what the networks are: weights fit only where it is the same."""
+
+
+def network_fields(kind: type) -> list[str]:
+    """The fields of a config that are marked ``NETWORK``."""
+    hints = get_type_hints(kind, include_extras=True)
+    return [name for name, hint in hints.items() if NETWORK in getattr(hint, "__metadata__", ())]
+
+
 def check_config(config: Any) -> None:
     """Refuse a value that does not pass the check of its field, naming the field."""
     for name, hint in get_type_hints(type(config), include_extras=True).items():

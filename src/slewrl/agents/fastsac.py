@@ -28,6 +28,7 @@ from slewrl.agents.config import (
     BETAS,
     COUNT,
     FINITE,
+    NETWORK,
     NOT_NEGATIVE,
     POSITIVE,
     RANGE,
@@ -52,13 +53,13 @@ STEPS = ("actor_step", "critic_step", "alpha_step")
 class FastSACConfig:
     """holosoma's FastSAC (version 0.0.3); what is not its own is marked ours."""
 
-    actor_hidden: Annotated[tuple[int, ...], WIDTHS] = (512, 256, 128)
+    actor_hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (512, 256, 128)
     """Widths of the actor's hidden layers."""
-    critic_hidden: Annotated[tuple[int, ...], WIDTHS] = (768, 384, 192)
+    critic_hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (768, 384, 192)
     """Widths of each critic's hidden layers."""
-    atoms: Annotated[int, at_least(2)] = 101
+    atoms: Annotated[int, at_least(2), NETWORK] = 101
     """Of the critics' distributions."""
-    value_range: Annotated[tuple[float, float], RANGE] = (-20.0, 20.0)
+    value_range: Annotated[tuple[float, float], RANGE, NETWORK] = (-20.0, 20.0)
     """First and last atom, in units of return. Returns beyond are clipped, and the entropy bonus counts as return."""
     discount: Annotated[float, SHARE] = 0.97
     """gamma."""
@@ -85,9 +86,9 @@ class FastSACConfig:
     """What the layer's penalty weight lambda is multiplied by; ours. The paper weighs it against rewards that are not
     times the control period, as those here are: at 1 it held G1 back in pilots, while at .02 the ankles' roll stayed on
     its stops, where DD-SRad's gradient vanishes and nothing but lambda brings a latent back."""
-    log_std_range: Annotated[tuple[float, float], RANGE] = (-5.0, 0.0)
+    log_std_range: Annotated[tuple[float, float], RANGE, NETWORK] = (-5.0, 0.0)
     """The actor's log standard deviation lies between these, by a tanh; it starts in the middle."""
-    mean_bound: Annotated[str, one_of("linear", "tanh")] = "linear"
+    mean_bound: Annotated[str, one_of("linear", "tanh"), NETWORK] = "linear"
     """"linear", or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
     updates: Annotated[int, COUNT] = 8
     """Updates per step of all environments."""
@@ -97,9 +98,9 @@ class FastSACConfig:
     """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
     symmetry: Annotated[bool, SWITCH] = True
     """Whether to learn from every transition's mirror image, too, where the task has one: twice the rows."""
-    sees_all: Annotated[bool, SWITCH] = False
+    sees_all: Annotated[bool, SWITCH, NETWORK] = False
     """Whether the actor sees what no sensor gives, too (the base's velocity): then the robot needs an estimator."""
-    normalize: Annotated[bool, SWITCH] = True
+    normalize: Annotated[bool, SWITCH, NETWORK] = True
     """Whether to normalise observations, all but the previous action."""
     amp: Annotated[str, one_of("off", "bf16")] = "off"
     """"bf16" runs the networks in bfloat16 while learning; acting, layer and losses stay in float32. For a GPU: on a
@@ -189,6 +190,7 @@ class FastSAC(Copied, OffPolicy):
 
     Config = FastSACConfig
     averages = True
+    networks = MODULES
     measures_entropy = True
 
     def __init__(

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from slewrl.agents.action_value import ActionValue
 from slewrl.agents.base import Agent, Floats, Sample
-from slewrl.agents.config import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, SWITCH, WIDTHS, check_config, one_of
+from slewrl.agents.config import COUNT, NETWORK, NOT_NEGATIVE, POSITIVE, SHARE, SWITCH, WIDTHS, check_config, one_of
 from slewrl.agents.nets import Adam, Ensemble, as_module
 from slewrl.agents.normalize import Normalizer
 from slewrl.agents.replay import Batch
@@ -66,16 +66,16 @@ class PPOConfig:
     """The gradient of all parameters together is clipped to this norm."""
     normalize_advantage: Annotated[bool, SWITCH] = True
     """Whether advantages have mean 0 and standard deviation 1 in each minibatch."""
-    hidden: Annotated[tuple[int, ...], WIDTHS] = (64, 64)
+    hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (64, 64)
     """Widths of the hidden layers of actor and critic, tanh between them."""
-    normalize: Annotated[bool, SWITCH] = False
+    normalize: Annotated[bool, SWITCH, NETWORK] = False
     """Whether to normalise observations, all but the previous action; ours. The statistics are those of the rollouts
     before, so that a rollout is learned from as it was collected."""
     desired_kl: Annotated[float, NOT_NEGATIVE] = 0.0
     """Above 0: the learning rate follows the KL divergence of each minibatch, as rsl_rl has it."""
-    advantage: Annotated[str, one_of("gae", "action")] = "gae"
+    advantage: Annotated[str, one_of("gae", "action"), NETWORK] = "gae"
     """"gae", or "action": from a Q network of executed actions with replay (`action_value.py`); ours."""
-    q_hidden: Annotated[tuple[int, ...], WIDTHS] = (128, 128)
+    q_hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (128, 128)
     """Widths of each critic of "action"; ours."""
     q_updates: Annotated[float, POSITIVE] = 0.5
     """Updates of "action"'s critics per environment step, made before each update of the policy; ours."""
@@ -147,6 +147,7 @@ class PPO(Copied, Agent):
 
     Config: ClassVar[type[PPOConfig]] = PPOConfig
     on_policy = True
+    networks = ("parameters", "normalizer")
     values = 1
     """How many critics of the state there are; an advantage that is not theirs needs none."""
     columns: tuple[str, ...] = ("critic_loss", "entropy", "kl", "clipped", "learning_rate")
@@ -419,6 +420,12 @@ class PPO(Copied, Agent):
         self.rollout = Rollout.from_state(state["rollout"]) if state["rollout"] else None
         if self.action_value:
             self.action_value.load_state_dict(state["action_value"])
+
+    def load_weights(self, state: dict[str, Any]) -> None:
+        """Take the networks alone, those of the action-conditioned advantage with them."""
+        super().load_weights(state)
+        if self.action_value:
+            self.action_value.load_weights(state["action_value"])
 
 
 class _Minibatch:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.base import OffPolicy
-from slewrl.agents.config import COUNT, FINITE, POSITIVE, RANGE, SHARE, SWITCH, WIDTHS, check_config, one_of
+from slewrl.agents.config import COUNT, FINITE, NETWORK, POSITIVE, RANGE, SHARE, SWITCH, WIDTHS, check_config, one_of
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.nets import Adam, Ensemble, as_module
 from slewrl.agents.noise import PinkNoise
@@ -34,7 +34,7 @@ STEPS = ("actor_step", "critic_step", "alpha_step")
 class SACConfig:
     """What docs/recipe.md chose; the paper's values are recipe "paper" (recipes.py)."""
 
-    hidden: Annotated[tuple[int, ...], WIDTHS] = (256, 256)
+    hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (256, 256)
     """Widths of the hidden layers of actor and critics."""
     learning_rate: Annotated[float, POSITIVE] = 1e-3
     """Of Adam, for actor and critics."""
@@ -54,15 +54,15 @@ class SACConfig:
     """Of Adam, for the temperature."""
     target_entropy_per_joint: Annotated[float, FINITE] = -0.5
     """What the temperature steers the policy's entropy to, in the units of the layer's density; SAC's own is -1."""
-    critic_input: Annotated[str, one_of("increment", "action")] = "action"
+    critic_input: Annotated[str, one_of("increment", "action"), NETWORK] = "action"
     """What critics see of an action: "increment", (a - a_prev) / delta, or "action"."""
-    layer_norm: Annotated[bool, SWITCH] = True
+    layer_norm: Annotated[bool, SWITCH, NETWORK] = True
     """Whether critics have layer norm before each ReLU."""
     noise: Annotated[str, one_of("white", "pink")] = "white"
     """Noise of the behaviour from step to step: "white" (independent), or "pink" (1/f, with the same law at a step)."""
     average_rate: Annotated[float, SHARE] = 0.001
     """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
-    mean_bound: Annotated[str, one_of("linear", "tanh")] = "linear"
+    mean_bound: Annotated[str, one_of("linear", "tanh"), NETWORK] = "linear"
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
     log_std_range: Annotated[tuple[float, float], RANGE] = (-20.0, 2.0)
     """The actor's log standard deviation is clipped to this; ours."""
@@ -85,6 +85,7 @@ class SAC(Copied, OffPolicy):
 
     Config = SACConfig
     averages = True
+    networks = NETS
     measures_entropy = True
 
     def __init__(

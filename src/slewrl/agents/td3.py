@@ -14,7 +14,18 @@ from torch import Tensor, nn
 
 from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.base import OffPolicy
-from slewrl.agents.config import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, SWITCH, WIDTHS, check_config, one_of, or_none
+from slewrl.agents.config import (
+    COUNT,
+    NETWORK,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    SWITCH,
+    WIDTHS,
+    check_config,
+    one_of,
+    or_none,
+)
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.nets import Adam, Ensemble, as_module
 from slewrl.agents.replay import Batch
@@ -30,7 +41,7 @@ STEPS = ("actor_step", "critic_step")
 class TD3Config:
     """The paper's Table hyperparams_full; what it leaves open is marked ours."""
 
-    hidden: Annotated[tuple[int, ...], WIDTHS] = (256, 256)
+    hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (256, 256)
     """Widths of the hidden layers of actor and critics."""
     learning_rate: Annotated[float, POSITIVE] = 3e-4
     """Of Adam, for actor and critics."""
@@ -51,13 +62,13 @@ class TD3Config:
     """That noise is clipped to this; TD3's."""
     policy_delay: Annotated[int, COUNT] = 2
     """Critic updates per update of the actor and the targets; TD3's."""
-    critic_input: Annotated[str, one_of("increment", "action")] = "action"
+    critic_input: Annotated[str, one_of("increment", "action"), NETWORK] = "action"
     """What critics see of an action: "increment", (a - a_prev) / delta, or "action"."""
-    layer_norm: Annotated[bool, SWITCH] = False
+    layer_norm: Annotated[bool, SWITCH, NETWORK] = False
     """Whether critics have layer norm before each ReLU."""
     average_rate: Annotated[float, SHARE] = 0.001
     """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
-    mean_bound: Annotated[str, one_of("linear", "tanh")] = "linear"
+    mean_bound: Annotated[str, one_of("linear", "tanh"), NETWORK] = "linear"
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
 
     def __post_init__(self) -> None:
@@ -70,6 +81,7 @@ class TD3(Copied, OffPolicy):
 
     Config = TD3Config
     averages = True
+    networks = NETS
 
     def __init__(
         self, config: TD3Config, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int

@@ -26,6 +26,8 @@ class Train:
 
     slewrl train --resume runs/x --steps 100000
 
+    slewrl train --task HalfCheetah-v5 --limits tight --from runs/wide --learning-starts 1000
+
     slewrl train --task Pendulum-v1 --steps 10000 --set agent.learning_rate=1e-3 layer.penalty_weight=0.01
     """
 
@@ -67,7 +69,8 @@ class Train:
         if folder.done:
             console.print(bold(folder.path), " is finished; next: ", bold(f"slewrl evaluate {folder.path}"), sep="")
             return 0
-        about = f": {spec.task} {spec.limits}, {spec.agent} with {spec.layer}, {spec.steps:,} steps"
+        start = f", from the weights of {spec.start}" if spec.start else ""
+        about = f": {spec.task} {spec.limits}, {spec.agent} with {spec.layer}, {spec.steps:,} steps{start}"
         console.print(bold(folder.path), about, sep="")
         try:
             with progress_line(spec, console) as report:

@@ -18,6 +18,7 @@ from slewrl.layers import layer_class
 from slewrl.registry import did_you_mean, option_names
 from slewrl.training.setup import load_limits, make_agent, with_reset_action
 from slewrl.training.spec import RunSpec, check_numbers
+from slewrl.training.start import check_start
 
 
 def check_spec(spec: RunSpec) -> None:
@@ -39,11 +40,16 @@ def check_spec(spec: RunSpec) -> None:
     limits = with_reset_action(spec, load_limits(spec.task, spec.limits))
     if is_simulator(spec.task):
         check_simulator(spec.task)
-        check_agent(spec, make_agent(spec, limits, Layout(limits.dim + 1)))
+        agent = make_agent(spec, limits, Layout(limits.dim + 1))
+        check_agent(spec, agent)
+        if spec.start:
+            check_start(spec, agent, limits, None)
         return  # it may take a minute to make, and be there only once: it says itself what is wrong
     worlds = make_vec_env(spec.task, limits, 1, spec.task_options)
     agent = make_agent(spec, worlds.limits, worlds.layout)
     check_agent(spec, agent)
+    if spec.start:
+        check_start(spec, agent, worlds.limits, worlds.layout)
 
 
 def check_agent(spec: RunSpec, agent: Agent) -> None:

@@ -28,7 +28,8 @@ from slewrl.training.spec import RunSpec, check_numbers, read_spec
 VERSION, BEFORE_RECIPES = 3, 2
 """Of run.json: what is written, and what is read as well."""
 ROBOT_COPIES = ("robot.urdf", "robot.xml")
-COPIES = ("limits.yaml", *ROBOT_COPIES, "robot.robot.yaml")
+START = "start.ckpt"
+COPIES = ("limits.yaml", *ROBOT_COPIES, "robot.robot.yaml", START)
 """A run's own copies of a user's files; they decide its result, too."""
 LOGS = ("train.csv", "eval.csv")
 """What a run logs besides its speed; the same to the byte for the same RunSpec."""
@@ -60,6 +61,11 @@ class RunFolder:
         return next((self.path / name for name in ROBOT_COPIES if (self.path / name).exists()), None)
 
     @property
+    def start(self) -> Path:
+        """The run's own copy of the checkpoint whose weights it begins with, if there is one."""
+        return self.path / START
+
+    @property
     def done(self) -> bool:
         """Whether the run has finished."""
         return (self.path / "DONE").exists()
@@ -81,6 +87,8 @@ class RunFolder:
             copy_own(source, copy)
             if (beside := source.with_suffix(".robot.yaml")).exists():
                 copy_own(beside, copy.with_suffix(".robot.yaml"))
+        if spec.start:
+            copy_own(newest_checkpoint(Path(spec.start)), self.start)
         write_atomically(self.path / "provenance.json", json.dumps(provenance(), indent=2) + "\n")
         self.describe(spec)
 
@@ -210,6 +218,13 @@ class RunFolder:
     def finish(self) -> None:
         """Mark the run as finished."""
         write_atomically(self.path / "DONE", "")
+
+
+def newest_checkpoint(run: Path) -> Path:
+    """The newest checkpoint of a run, for another one to begin with."""
+    if not (found := sorted(path for path in run.glob("checkpoint/*.ckpt") if path.stem.isdigit())):
+        raise FileNotFoundError(f"--from {run}: there is no checkpoint, so no weights to begin with")
+    return found[-1]
 
 
 def _digest(path: Path, size: int = -1) -> str:

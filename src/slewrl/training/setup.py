@@ -49,12 +49,17 @@ def run_task(spec: RunSpec, folder: RunFolder) -> str:
 
 def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Agent:
     """The agent of a run, new."""
-    kind = agent_class(spec.agent)
-    options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
-    config = kind.Config(**{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
     layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
     layer.check(limits)
-    return kind.make(config, limits, layer, layout, spec.seed)
+    return agent_class(spec.agent).make(make_config(spec), limits, layer, layout, spec.seed)
+
+
+def make_config(spec: RunSpec) -> Any:
+    """The config of a run's agent: the recipe's, and over it the run's own."""
+    options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
+    return agent_class(spec.agent).Config(
+        **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()}
+    )
 
 
 def on_any_machine(spec: RunSpec) -> RunSpec:

@@ -5,9 +5,9 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from tyro.conf import Fixed, Suppress
+from tyro.conf import Fixed, Suppress, arg
 
 from slewrl.agents import recipes
 from slewrl.errors import shortened
@@ -31,6 +31,8 @@ class RunSpec:
     recipe: str = ""
     """Hyperparameters that go together. sac, td3: ours (the default) or paper; fastsac: cpu (the default, 128
     environments) or gpu (4096). Sets what has its usual value."""
+    start: Annotated[str, arg(name="from", metavar="RUN")] = ""
+    """A run whose networks this one begins with: same agent, network sizes and observations; all else begins anew."""
     seed: int = 12345
     """Of everything random: the same seed gives the same run, to the byte."""
     steps: Suppress[Fixed[int]] = 1_000_000  # an option of Train's own, which tells whether it was given
@@ -73,7 +75,7 @@ class RunSpec:
         changed = {name: getattr(self, name) for name in ("batch_size", "environments")}
         options |= {name: value for name, value in changed.items() if value != usual[name]}
         recipe = self.recipe if self.recipe != recipes.default(self.agent) else ""
-        named = {"recipe": recipe, "reset_action": _brief(self.reset_action)}
+        named = {"recipe": recipe, "reset_action": _brief(self.reset_action), "from": _brief(self.start)}
         options |= {name: value for name, value in named.items() if value}
         chosen = [f"{name}={_word(value)}" for name, value in sorted(options.items())]
         parts = (self.task, Path(self.limits).stem, self.agent, self.layer, self.density, *chosen, f"s{self.seed}")

@@ -22,6 +22,7 @@ from slewrl.training.resume import budget_of, due_logs, log_every, of_run, repla
 from slewrl.training.run_folder import LOGS, RunFolder
 from slewrl.training.setup import make_agent, make_evaluator, run_limits, run_task
 from slewrl.training.spec import RunSpec
+from slewrl.training.start import begin_with_weights
 
 RECENT = ("length", "fell", "exploded")
 """What train.csv has of robots, besides: means over the episodes since its last row."""
@@ -43,6 +44,8 @@ class Trainer:
         task = run_task(spec, folder)
         self.worlds = make_vec_env(task, self.limits, spec.environments, spec.task_options)
         self.agent = make_agent(spec, self.limits, self.worlds.layout)
+        if spec.start:
+            begin_with_weights(self.agent, spec, folder)
         self.examine = (
             self._examine_here
             if is_alone(task)

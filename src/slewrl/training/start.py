@@ -1,0 +1,91 @@
+"""``--from RUN``: a new run that begins with the networks of another one, and with nothing else of it.
+
+Optimisers, replay, counters, temperature and all that is random are the new run's own. The other run's newest
+checkpoint is copied into the folder (`run_folder.py`), so what becomes of that run later is no part of this one.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from slewrl.agents.base import Agent
+from slewrl.agents.config import network_fields
+from slewrl.envs.tasks import is_simulator, make_vec_env
+from slewrl.envs.vec_env import Layout
+from slewrl.io.trust import code_named
+from slewrl.limits import RateLimits
+from slewrl.training import checkpoint
+from slewrl.training.run_folder import RunFolder, newest_checkpoint
+from slewrl.training.setup import make_config, run_limits, run_task
+from slewrl.training.spec import RunSpec
+
+
+def check_start(spec: RunSpec, agent: Agent, limits: RateLimits, layout: Layout | None) -> None:
+    """Refuse a run whose weights do not fit; ``agent`` is a new one, to try them on.
+
+    Args:
+        spec: of the new run.
+        agent: its agent.
+        limits: of its joints.
+        layout: of its task; None where that is not known before the run begins.
+    """
+    folder = RunFolder(Path(spec.start))
+    there = folder.spec()
+    if there.agent != spec.agent:
+        raise _refusal(spec, f"its agent is {there.agent}, this run's is {spec.agent}")
+    ours, theirs = make_config(spec), make_config(there)
+    for name in network_fields(type(ours)):
+        here, before = vars(ours)[name], vars(theirs)[name]
+        if here != before:
+            raise _refusal(spec, f"{name} is {before!r} there, {here!r} here (--set agent.{name}=...)")
+    joints = run_limits(there, folder).names
+    if joints != limits.names:
+        raise _refusal(spec, f"its joints are {', '.join(joints)}, this run's are {', '.join(limits.names)}")
+    if layout is not None and (wrong := _other_layout(there, folder, spec, layout)):
+        raise _refusal(spec, wrong)
+    weights = _read(newest_checkpoint(folder.path), spec)
+    if layout is not None:
+        _load(agent, weights, spec)
+
+
+def begin_with_weights(agent: Agent, spec: RunSpec, folder: RunFolder) -> None:
+    """Give a new agent the weights that the run in ``folder`` begins with."""
+    _load(agent, _read(folder.start, spec), spec)
+
+
+def _other_layout(there: RunSpec, folder: RunFolder, spec: RunSpec, layout: Layout) -> str:
+    """How the other run's observations differ from this one's; empty if they do not, or that could not be asked.
+
+    The task of the other run is not made where its file names code, which nobody said may run, or another simulator.
+    """
+    same = (there.task, there.task_options) == (spec.task, spec.task_options) and folder.robot is None
+    if same or is_simulator(there.task) or code_named(there.task):
+        return ""
+    found = make_vec_env(run_task(there, folder), run_limits(there, folder), 1, there.task_options, False).layout
+    for name in ("size", "privileged", "parts"):
+        here, before = vars(layout)[name], vars(found)[name]
+        if here != before:
+            return f"the {name} of {there.task}'s observations is {before!r}, of {spec.task}'s {here!r}"
+    return ""
+
+
+def _read(path: Path, spec: RunSpec) -> dict[str, Any]:
+    """The agent of a checkpoint."""
+    try:
+        state = checkpoint.load(path).get("agent")
+    except checkpoint.CheckpointError as error:
+        raise _refusal(spec, str(error)) from None
+    if not isinstance(state, dict):
+        raise _refusal(spec, f"{path} has no agent: it is of another version")
+    return state
+
+
+def _load(agent: Agent, weights: dict[str, Any], spec: RunSpec) -> None:
+    try:
+        agent.load_weights(weights)
+    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise _refusal(spec, f"its networks are not of this run's size or kind ({reason})") from error
+
+
+def _refusal(spec: RunSpec, why: str) -> ValueError:
+    return ValueError(f"--from {spec.start}: its weights do not fit this run: {why}")
