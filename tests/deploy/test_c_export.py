@@ -452,11 +452,11 @@ def test_layers_without_c_are_named(exported):
 def test_every_format_is_written_and_gives_the_same_numbers(exported, tmp_path, monkeypatch, capsys):
     made = exported(*CASES[0])
     monkeypatch.chdir(tmp_path)
-    for source, kind in ((made.run, "c"), (made.bundle, "onnx"), (made.run, "torch"), (made.run, "torchscript")):
+    for source, kind in ((made.run, "c"), (made.bundle, "onnx"), (made.run, "torch")):
         assert Export(source, kind).run() == 0
         with pytest.raises(FileExistsError, match="pass --force"):
             Export(source, kind).run()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["policy.h", "policy.onnx", "policy.pt", "policy.pt2"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["policy.h", "policy.onnx", "policy.pt2"]
     assert "without the limiter" in capsys.readouterr().out
     found = bundle.read(made.bundle)
     assert Path("policy.h").read_text() == c_export.policy_header(found)
@@ -465,10 +465,8 @@ def test_every_format_is_written_and_gives_the_same_numbers(exported, tmp_path, 
     assert Path("again.h").read_text() == c_export.policy_header(found, prefix="arm")
     module = deployed(load_policy(made.run))
     observation, previous = torch.randn(50, found.observation_size), torch.rand(50, 6) * 0.1
-    with pytest.warns(DeprecationWarning):
-        script = torch.jit.load("policy.pt")
-    for loaded in (torch.export.load("policy.pt2").module(), script):
-        assert torch.allclose(loaded(observation, previous), module(observation, previous), atol=1e-6)
+    loaded = torch.export.load("policy.pt2").module()
+    assert torch.allclose(loaded(observation, previous), module(observation, previous), atol=1e-6)
 
 
 def test_what_cannot_be_exported(exported, tmp_path):

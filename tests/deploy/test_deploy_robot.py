@@ -209,13 +209,9 @@ def test_c_gives_the_numbers_of_onnx_runtime(found, tmp_path, flags):
     assert np.isnan(ours[0]).all()
 
 
-def test_torch_formats_give_the_same_numbers(run, found, tmp_path):
-    for kind, name in (("torch", "policy.pt2"), ("torchscript", "policy.pt")):
-        assert Export(run, kind, tmp_path / name).run() == 0
-    with pytest.warns(DeprecationWarning):
-        script = torch.jit.load(str(tmp_path / "policy.pt"))
+def test_the_torch_format_gives_the_same_numbers(run, found, tmp_path):
+    assert Export(run, "torch", tmp_path / "policy.pt2").run() == 0
     module, generator = deployed(load_policy(run)), torch.Generator().manual_seed(0)
     observation, previous = torch.randn(50, 39, generator=generator), torch.from_numpy(found.default_pose).float()
-    for loaded in (torch.export.load(tmp_path / "policy.pt2").module(), script):
-        wanted = module(observation, previous.expand(50, 13))
-        assert torch.allclose(loaded(observation, previous.expand(50, 13)), wanted, atol=1e-6)
+    loaded, wanted = torch.export.load(tmp_path / "policy.pt2").module(), module(observation, previous.expand(50, 13))
+    assert torch.allclose(loaded(observation, previous.expand(50, 13)), wanted, atol=1e-6)

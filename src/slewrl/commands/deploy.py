@@ -31,7 +31,7 @@ class Export:
     """The folder of a run, or a model of Stable-Baselines3's (.zip); with --format c also a limits.yaml, for the
     limiter alone, or a bundle."""
     format: Format = "bundle"
-    """bundle, c (a C99 header: docs/c.md), or the policy without the limiter: onnx, torch (.pt2), torchscript (.pt)."""
+    """bundle, c (a C99 header: docs/c.md), or the policy without the limiter: onnx, torch (.pt2)."""
     out: Path | None = None
     """File to write (default: policy.bundle, policy.h, limiter.h, policy.onnx, policy.pt2 or policy.pt)."""
     reset_action: str = ""

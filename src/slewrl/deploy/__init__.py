@@ -2,5 +2,5 @@
 
 from typing import Literal
 
-Format = Literal["bundle", "c", "onnx", "torch", "torchscript"]
+Format = Literal["bundle", "c", "onnx", "torch"]
 """The file formats that ``slewrl export`` writes."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_OUT: dict[Format, str] = {
     "bundle": "policy.bundle", "c": "policy.h", "onnx": "policy.onnx",
-    "torch": "policy.pt2", "torchscript": "policy.pt",
+    "torch": "policy.pt2",
 }  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", **said
         source: run folder, or Stable-Baselines3 model (.zip); for ``c`` also a limits.yaml or a bundle, for ``onnx``
             also a bundle.
         out: path of the file to write.
-        kind: "bundle", "c", "onnx", "torch" (a torch.export program) or "torchscript".
+        kind: "bundle", "c", "onnx" or "torch" (a torch.export program).
         prefix: prefix of the names in a C header.
         **said: ``trust`` and ``reset_action``, for a run or a model.
     """
@@ -67,7 +67,7 @@ def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", **said
     if source.is_file() and source.suffix != ".zip" and said.get("reset_action") is not None:
         raise ValueError(f"--reset-action is for a run or a model; {source} has its pose already, or needs none")
     writers: dict[Format, Callable[[Path, Path, Said], str]] = {
-        "bundle": _bundle, "c": partial(_c, prefix=prefix), "onnx": _onnx, "torch": _torch, "torchscript": _torchscript,
+        "bundle": _bundle, "c": partial(_c, prefix=prefix), "onnx": _onnx, "torch": _torch,
     }  # fmt: skip
     with replacing(out) as aside:
         return writers[kind](source, aside, said)
@@ -111,19 +111,6 @@ def _torch(run: Path, out: Path, said: Said) -> str:
         torch.export.save(program, out)
     _check(module, torch.export.load(out).module())
     return "a torch.export program of the policy, without the limiter"
-
-
-def _torchscript(run: Path, out: Path, said: Said) -> str:
-    import torch
-
-    module, program = _program(run, said)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the deprecation of TorchScript; robots still run it
-        # Trace the exported program: a trace of the module itself would record numpy results as constants.
-        script: Any = torch.jit.trace(program.module(), program.example_inputs[0])  # type: ignore[no-untyped-call]
-        script.save(str(out))
-        _check(module, torch.jit.load(str(out)))  # type: ignore[no-untyped-call]
-    return "a TorchScript of the policy, without the limiter"
 
 
 def _made(source: Path, said: Said) -> bundle.Bundle:

@@ -11,6 +11,17 @@ In exact arithmetic this line is enough. In floats ``prev + up`` rounds, half of
 * ``outside`` decides, without rounding error, whether an executed action left the set;
 * ``over_budget`` decides, likewise, whether a step of all joints exceeded their shared budget.
 
+The edges are defined here and derived nowhere else. Who uses or repeats them:
+
+* ``limits/box.py`` (``FeasibleBox``) calls both functions; layers in torch have their edges from it;
+* ``layers/arrays.py`` writes ``guard_edges`` out for a ``prev`` in the range, since a wrapper steps one environment;
+* ``layers/fused.py`` builds no edges: prev + R f with guarded rates, clipped to the range, is within ``guard_edges``;
+* ``deploy/limiter.py`` writes ``tight_edges`` out into buffers of its own, for a robot's control loop;
+* ``deploy/c/limiter.h`` is ``deploy/limiter.py`` in C, in double; ``deploy/c/policy.h`` is ``guard_edges`` in float.
+
+tests/limits/test_box_contract.py holds all of them to the functions below, bit for bit (the fused layer where a rate
+decides). A new kind of limit, such as one on acceleration, begins here, and that test says where it has to follow.
+
 Functions take numpy arrays or torch tensors of one float dtype; pass the module as ``xp``. Actions, rates and
 bounds are at most ``largest`` of that dtype in magnitude, so that no sum overflows. This file imports numpy only, so
 the controller on the robot can use it without torch.
