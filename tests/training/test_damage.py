@@ -38,7 +38,7 @@ def runs(tmp_path_factory):
     stopped = RunFolder(tmp / "stopped")
     stopped.create(spec)
     trainer = Trainer(spec, stopped)
-    with Logs(stopped, 0, lambda row: None, tensorboard=False) as logs:
+    with Logs(stopped, 0, lambda row: None) as logs:
         while trainer.step < 45:
             trainer.advance()
             if trainer.has_passed(20):

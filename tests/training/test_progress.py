@@ -105,6 +105,12 @@ def test_redirected_output_has_a_line_a_minute(clock, capsys):
     assert "12,000 of 60,000 steps, 8 min, 100/s" in said[2]
 
 
+def test_a_short_run_ends_with_a_line(clock, capsys):
+    with progress_line(SPEC, Console()) as report:
+        report(row(60_000))
+    assert capsys.readouterr().out.startswith("60,000 of 60,000 steps, done, ")
+
+
 def test_nothing_is_said_of_a_run_that_logged_nothing(clock, capsys):
     with progress_line(SPEC, Console()):
         pass
@@ -129,7 +135,7 @@ def test_timing_of_an_older_run_keeps_its_columns(tmp_path):
     (tmp_path / "timing.csv").write_text("step,steps_per_cpu_second\n1000,100\n")
     for path in (tmp_path, tmp_path / "new"):
         path.mkdir(exist_ok=True)
-        with Logs(RunFolder(path), 1_000, lambda row: None, tensorboard=False) as logs:
+        with Logs(RunFolder(path), 1_000, lambda row: None) as logs:
             logs.write("train.csv", {"step": 2_000})
     assert [line.count(",") for line in (tmp_path / "timing.csv").read_text().splitlines()] == [1, 1, 1]
     assert (tmp_path / "new" / "timing.csv").read_text().splitlines()[0] == "step,steps_per_cpu_second,seconds"

@@ -324,7 +324,7 @@ def test_tensorboard_has_the_same_numbers(tmp_path):
 
     folder = RunFolder(tmp_path / "run")
     folder.create(SPEC)
-    assert train(SPEC, folder, tensorboard=True)
+    assert train(SPEC, folder, loggers=["tensorboard"])
     board = EventAccumulator(str(folder.path / "tensorboard")).Reload()
     rows = np.genfromtxt(folder.path / "eval.csv", delimiter=",", names=True)
     logged = board.Scalars("eval/return_mean")
@@ -338,7 +338,7 @@ def test_tensorboard_keeps_the_point_a_run_resumes_at(tmp_path):
 
     folder = RunFolder(tmp_path)
     for begun, steps in ((0, (200, 400)), (400, (600,))):
-        with Logs(folder, begun, lambda row: None, tensorboard=True) as logs:
+        with Logs(folder, begun, lambda row: None, loggers=["tensorboard"]) as logs:
             for step in steps:
                 logs.write("eval.csv", {"step": step, "return_mean": 1.0})
     board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()

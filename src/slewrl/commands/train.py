@@ -4,7 +4,7 @@ import errno
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -47,19 +47,25 @@ class Train:
     """Folder of the run (default: runs/ and a name made of the above)."""
     resume: Path | None = None
     """Go on with the run in this folder; all that decides its result but --steps is taken from there."""
+    logger: tuple[Literal["csv", "tensorboard", "wandb", "trackio"], ...] = ("csv", "tensorboard")
+    """What else gets the numbers of the CSV files, which are always written: tensorboard (tensorboard --logdir runs),
+    wandb (pip install wandb), trackio (pip install trackio)."""
     tensorboard: bool = True
-    """Write event files, too: tensorboard --logdir runs."""
+    """--no-tensorboard is --logger without it."""
     trust: bool = False
     """With --resume: run the code that run.json names (a layer or a task of a module's); see docs/trust.md."""
 
     def run(self) -> int:
         """Train to the end, with a progress line; Ctrl-C checkpoints first."""
+        from slewrl.training.loggers import require
         from slewrl.training.progress import progress_line
         from slewrl.training.trainer import train
 
         given = self.spec != RunSpec() or self.batch_size is not None or self.set or self.paper_mode or self.out
         if self.resume and given:
             raise ValueError(f"--resume takes everything but --steps from {self.resume}: leave the other options out")
+        loggers = [name for name in self.logger if self.tensorboard or name != "tensorboard"]
+        require(loggers)
         folder = RunFolder(self.resume) if self.resume else self._begin()
         spec, console = folder.spec(), Console()
         named = code_named(spec.task, spec.layer, spec.agent)
@@ -74,7 +80,7 @@ class Train:
         console.print(bold(folder.path), about, sep="")
         try:
             with progress_line(spec, console) as report:
-                finished = train(spec, folder, report, self.tensorboard)
+                finished = train(spec, folder, report, loggers)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise

@@ -12,7 +12,7 @@ from slewrl.errors import shortened
 
 FINAL = "final"
 """Folder of a run's last evaluation; ``slewrl evaluate`` writes elsewhere, so a look at a run changes no result."""
-FOLDERS = ("replay", "checkpoint", "evaluation", FINAL, "tensorboard")
+FOLDERS = ("replay", "checkpoint", "evaluation", FINAL, "tensorboard", "wandb")
 """Those inside a run that slewrl writes to."""
 
 

@@ -1,10 +1,11 @@
-"""Where a run's rows go: CSV always, TensorBoard if wanted, and whoever watches. Speed goes to timing.csv alone."""
+"""Where a run's rows go: CSV always, other loggers if wanted, and whoever watches. Speed goes to no other CSV file."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from slewrl.training.loggers import make_loggers
 from slewrl.training.run_folder import RunFolder
 
 Report = Callable[[dict[str, Any]], None]
@@ -19,18 +20,14 @@ class Logs:
         folder: of the run.
         step: where the run goes on; TensorBoard forgets what was logged after it.
         report: told every row.
-        tensorboard: whether to write event files, in the folder's ``tensorboard``.
+        loggers: names of ``LOGGERS`` that get the same numbers.
     """
 
-    def __init__(self, folder: RunFolder, step: int, report: Report, tensorboard: bool) -> None:
+    def __init__(self, folder: RunFolder, step: int, report: Report, loggers: Sequence[str] = ()) -> None:
         self.folder, self.report = folder, report
         self._begun, self._clock, self._start = step, time.process_time(), time.monotonic()
         self._timing = _header(folder.path / "timing.csv") or TIMING
-        self._board: Any = None
-        if tensorboard:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(str(folder.path / "tensorboard"), purge_step=step + 1)
+        self._loggers = make_loggers(loggers, folder, step)
 
     def write(self, name: str, row: dict[str, float]) -> None:
         """A row of ``name`` (train.csv, eval.csv); its first entry is the step."""
@@ -41,24 +38,24 @@ class Logs:
             timing = {"step": step, "steps_per_cpu_second": round(rate, 2)}
             timing["seconds"] = round(time.monotonic() - self._start, 2)
             self.folder.append("timing.csv", {name: timing[name] for name in TIMING if name in self._timing})
-        if self._board:
-            kind = name.removesuffix(".csv")
-            for key, value in {**row, "steps_per_cpu_second": rate}.items():
-                self._board.add_scalar(f"{kind}/{key}", value, step)
+        kind = name.removesuffix(".csv")
+        values = {f"{kind}/{key}": value for key, value in {**row, "steps_per_cpu_second": rate}.items()}
+        for logger in self._loggers:
+            logger.log(step, values)
         self.report({**row, "rate": rate})
 
     def flush(self) -> None:
         """Before a checkpoint: what was logged up to it must not be lost after it."""
         self.folder.sync()
-        if self._board:
-            self._board.flush()
+        for logger in self._loggers:
+            logger.flush()
 
     def __enter__(self) -> "Logs":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._board:
-            self._board.close()
+        for logger in self._loggers:
+            logger.close()
 
 
 def _header(path: Path) -> tuple[str, ...]:

@@ -53,8 +53,8 @@ def progress_line(spec: RunSpec, console: Console) -> Iterator[Report]:
         names = ("return_mean",) if "return_mean" in row else ("episode_return", "utilisation", "violations")
         numbers = {name: row[name] for name in names} | {"rate": pace(seen, least=0.0)}
         shown.update({name: _shown(value, FORMS.get(name, "")) for name, value in numbers.items()})
-        left = (spec.steps - row["step"]) / pace(seen, warm_up(spec))
-        shown.update(step=row["step"], left=duration(left))
+        to_go = spec.steps - row["step"]
+        shown.update(step=row["step"], left=duration(to_go / pace(seen, warm_up(spec))) if to_go > 0 else "done")
         line.show(shown)
 
     with line:

@@ -3,6 +3,7 @@
 import dataclasses
 import signal
 import threading
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -232,7 +233,7 @@ class Trainer:
         self.worlds.reset(self.spec.seed + self.step)
 
 
-def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, tensorboard: bool = False) -> bool:
+def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, loggers: Sequence[str] = ()) -> bool:
     """Run ``spec`` in ``folder`` to its end, from its newest checkpoint if it has one.
 
     Ctrl-C (or SIGTERM) takes a checkpoint after the step under way and returns False.
@@ -241,22 +242,22 @@ def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, t
         spec: what to run.
         folder: where it lives; holds run.json already.
         report: called with every row logged, and with ``{"message": ...}`` for what a person should know.
-        tensorboard: whether to write the same numbers for TensorBoard, too.
+        loggers: what gets the same numbers besides the CSV files: tensorboard, wandb, trackio.
     """
     with folder.lock():
-        return train_locked(spec, folder, report, tensorboard)
+        return train_locked(spec, folder, report, loggers)
 
 
 def train_locked(
-    spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, tensorboard: bool = False
+    spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, loggers: Sequence[str] = ()
 ) -> bool:
     """As ``train``, for whoever holds the folder's lock."""
     torch.set_num_threads(1)
     refuse_linked_folders(folder.path)
-    return folder.done or _train(Trainer(spec, folder), report, tensorboard)
+    return folder.done or _train(Trainer(spec, folder), report, loggers)
 
 
-def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
+def _train(trainer: Trainer, report: Report, loggers: Sequence[str]) -> bool:
     spec, folder = trainer.spec, trainer.folder
     if checkpoint.checkpoints(folder.checkpoints):
         notes, complaints = checkpoint.use_newest(folder.checkpoints, trainer.restore)
@@ -264,7 +265,7 @@ def _train(trainer: Trainer, report: Report, tensorboard: bool) -> bool:
             report({"message": message})
     else:
         folder.cut({})
-    with _Interrupts() as interrupts, Logs(folder, trainer.step, report, tensorboard) as logs:
+    with _Interrupts() as interrupts, Logs(folder, trainer.step, report, loggers) as logs:
         while trainer.step < spec.steps and not interrupts.seen:
             trainer.advance()
             due, last = due_logs(trainer.step, spec), trainer.step >= spec.steps
