@@ -114,11 +114,11 @@ class Trainer:
         self._store_rejected(seen)
         moved = self.worlds.step(executed)
         if self.replays:
-            self.replay.add_many(seen, judged, moved.reward, moved.following, moved.terminated, moved.ended)
+            self.replay.add_many(seen, judged, moved.reward, moved.next_obs, moved.terminated, moved.ended)
         self.step += self.spec.environments
         self._note(self.worlds.episodes)
         if self.on_policy:
-            if self.agent.record(moved.reward, moved.following, moved.terminated, moved.ended):
+            if self.agent.record(moved.reward, moved.next_obs, moved.terminated, moved.ended):
                 self.log = self.agent.improve(self._sample)
                 self._check_log()
         elif self.step > self.spec.learning_starts:
