@@ -140,8 +140,8 @@ def worlds(task, limits):
 
 
 def moved(made):
-    following, reward, *_ = made.step(np.tile(made.reset_action, (2, 1)))
-    return [following, reward, made.violations(), np.stack(made.episode_actions())]
+    next_obs, reward, *_ = made.step(np.tile(made.reset_action, (2, 1)))
+    return [next_obs, reward, made.violations(), np.stack(made.episode_actions())]
 
 
 def appended(history):

@@ -56,7 +56,7 @@ def test_a_robot_of_ones_own_walks_in_the_same_task(tmp_path):
     for _ in range(150):
         box = limits.box(torch.from_numpy(worlds.observations[:, -4:].copy()), check=False)
         moved = worlds.step(layer(3 * torch.randn(4, 4, generator=generator), box).executed.numpy())
-        assert np.isfinite(moved.following).all()
+        assert np.isfinite(moved.next_obs).all()
         episodes += len(worlds.episodes)
         for episode in worlds.episodes:
             assert not limits.outside(episode.actions[1:], episode.actions[:-1]).any()
@@ -128,7 +128,7 @@ def test_a_robot_without_speeds_is_trained_under_a_file_of_limits(slewrl, tmp_pa
     RateLimits.preset("G1", "paper").to_yaml("limits.yaml")
     worlds = make_vec_env("robot:g1.xml", RateLimits.from_yaml("limits.yaml"), 2)
     worlds.reset(0)
-    assert np.isfinite(worlds.step(worlds.observations[:, -13:].copy()).following).all()
+    assert np.isfinite(worlds.step(worlds.observations[:, -13:].copy()).next_obs).all()
 
 
 def test_a_policy_from_a_gpu_acts_without_one(monkeypatch):

@@ -78,12 +78,12 @@ def test_an_episode_keeps_its_own_last_observation_and_action(monkeypatch, varia
         ended = [t % 3 == 0, t % 5 == 0, False, False]
         assert moved.ended.tolist() == ended
         assert moved.terminated.tolist() == [ended[0], False, False, False]
-        assert (moved.following[:, -10:] == executed).all()
+        assert (moved.next_obs[:, -10:] == executed).all()
         assert (worlds.observations[:, -10:] == np.where(moved.ended[:, None], worlds.reset_action, executed)).all()
         steps = np.array([(t - 1) % 3 + 1, (t - 1) % 5 + 1, t, t])
         assert (worlds.observations[:, clock] == np.where(ended, 0, steps)).all()
         # Where it is lost, the next episode's first observation stands in, with this episode's action.
-        assert (moved.following[:, clock] == (np.where(ended, 0, steps) if variant == "lost" else steps)).all()
+        assert (moved.next_obs[:, clock] == (np.where(ended, 0, steps) if variant == "lost" else steps)).all()
 
 
 def test_what_an_episode_came_to(monkeypatch):
@@ -113,7 +113,7 @@ def test_worlds_neither_disturb_nor_hear_other_random_numbers(monkeypatch):
         worlds.reset(1)
         seen.append([worlds.observations.copy()])
         for t, (_, moved) in enumerate(walk(worlds, 6)):
-            seen[-1].append(moved.following)
+            seen[-1].append(moved.next_obs)
             if disturbed and t % 2:
                 others.reset(1)
                 torch.rand(3)

@@ -95,13 +95,13 @@ def test_the_last_observation_is_of_its_own_episode(worlds, monkeypatch):
     worlds.env.episode_length_buf[1] = worlds.env.max_episode_length - 3
     for executed, moved in walk(worlds, 3):
         before = physics.angles[-1] - default
-        np.testing.assert_allclose(moved.following[:, angles], before, atol=1e-6)
-        assert (moved.following[:, -13:] == executed).all()
+        np.testing.assert_allclose(moved.next_obs[:, angles], before, atol=1e-6)
+        assert (moved.next_obs[:, -13:] == executed).all()
     assert moved.ended.tolist() == [False, True, False, False] and not moved.terminated.any()
     assert np.abs(before[1]).max() > 0.05
     assert (worlds.observations[1, angles] == 0).all()  # the next episode begins in the default pose
     assert (worlds.observations[1, -13:] == worlds.reset_action).all()
-    assert (worlds.observations[[0, 2, 3]] == moved.following[[0, 2, 3]]).all()  # noise included
+    assert (worlds.observations[[0, 2, 3]] == moved.next_obs[[0, 2, 3]]).all()  # noise included
 
 
 @real
@@ -128,7 +128,7 @@ def test_a_seed_gives_the_same_worlds_again(worlds):
     runs = []
     for _ in range(2):
         worlds.reset(3)
-        runs.append([worlds.observations.copy(), *(moved.following for _, moved in walk(worlds, 2))])
+        runs.append([worlds.observations.copy(), *(moved.next_obs for _, moved in walk(worlds, 2))])
     assert all((a == b).all() for a, b in zip(*runs, strict=True))
 
 
@@ -139,10 +139,10 @@ def test_a_world_that_blows_up_is_counted_and_begins_anew(worlds):
     worlds.env.sim.data.qpos[2, 7] = float("nan")
     moved = worlds.step(worlds.history.previous.copy())
     assert moved.terminated.tolist() == moved.ended.tolist() == [False, False, True, False]
-    assert (moved.following[2] == seen[2]).all() and moved.reward[2] == 0
+    assert (moved.next_obs[2] == seen[2]).all() and moved.reward[2] == 0
     assert worlds.episodes[0].measures["exploded"] == 1 and worlds.episodes[0].measures["fell"] == 0
     for _, moved in walk(worlds, 3):
-        assert np.isfinite(moved.following).all() and not moved.ended.any()
+        assert np.isfinite(moved.next_obs).all() and not moved.ended.any()
 
 
 @real

@@ -100,7 +100,7 @@ def test_the_previous_action_is_the_last_of_its_own_episode():
     for _ in range(120):
         actions = wild(made, generator)
         moved = made.step(actions)
-        assert np.array_equal(moved.following[:, -13:], actions)
+        assert np.array_equal(moved.next_obs[:, -13:], actions)
         fresh = np.where(moved.ended[:, None], made.reset_action, actions)
         assert np.array_equal(made.observations[:, -13:], fresh)
         ended += moved.ended.sum()
@@ -128,11 +128,11 @@ def test_a_world_that_blows_up_is_counted_and_begun_anew():
     moved = made.step(before[:, -13:].copy())
     assert moved.terminated.tolist() == [False, True, False]
     assert [episode.measures["exploded"] for episode in made.episodes] == [1]
-    assert np.array_equal(moved.following[1, :-13], before[1, :-13])
+    assert np.array_equal(moved.next_obs[1, :-13], before[1, :-13])
     assert moved.reward[1] == 0
     for _ in range(5):
         moved = made.step(made.observations[:, -13:].copy())
-        assert np.isfinite(moved.following).all()
+        assert np.isfinite(moved.next_obs).all()
         assert np.isfinite(made.physics.state).all()
 
 
@@ -161,7 +161,7 @@ def test_the_mirror_image_of_a_world_is_a_world(task):
         image = mirror.action_sign * action[mirror.action_index]
         moved = made.step(np.stack([action, image]).astype(np.float32))
         assert not moved.ended.any()
-        seen = moved.following
+        seen = moved.next_obs
         assert seen[1] == pytest.approx(mirror.observation_sign * seen[0, mirror.observation_index], abs=5e-3)
         assert moved.reward[1] == pytest.approx(moved.reward[0], abs=5e-4)
 

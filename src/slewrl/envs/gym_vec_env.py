@@ -46,21 +46,21 @@ class GymVecEnv(Copied):
 
     def step(self, executed: Floats) -> StepResult:
         """See ``VecEnv``."""
-        following, rewards = np.empty_like(self.observations), np.empty(self.count, np.float32)
+        next_obs, rewards = np.empty_like(self.observations), np.empty(self.count, np.float32)
         terminated, ended = np.zeros(self.count, bool), np.zeros(self.count, bool)
         self.episodes = []
         for k, env in enumerate(self.envs):
             seen, reward, terminated[k], truncated, _ = checked_step(env, executed[k], self._where(k, self.steps + 1))
-            following[k], rewards[k], ended[k] = seen, reward, terminated[k] or truncated
+            next_obs[k], rewards[k], ended[k] = seen, reward, terminated[k] or truncated
             self.steps += 1
             self.totals[k] += reward
-        self.observations = following
+        self.observations = next_obs
         if ended.any():
-            self.observations = following.copy()
+            self.observations = next_obs.copy()
             for k in np.flatnonzero(ended).tolist():
                 self.episodes.append(Episode(self.totals[k], self.envs[k].actions))
                 self.observations[k] = self._begin(k)
-        return StepResult(following, rewards, terminated, ended)
+        return StepResult(next_obs, rewards, terminated, ended)
 
     def _begin(self, k: int, seed: int | None = None) -> Floats:
         self.totals[k] = 0.0

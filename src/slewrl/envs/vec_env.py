@@ -40,7 +40,7 @@ class Layout:
 class StepResult(NamedTuple):
     """One step of N worlds."""
 
-    following: Floats
+    next_obs: Floats
     """(N, n): what was seen after the step; where an episode ended its own last observation, not the next reset's."""
     reward: Floats
     """(N,)"""

@@ -198,14 +198,14 @@ class SimulatedWorlds(Uncopied, ABC):
         reward = np.where(exploded, np.float32(0), reward)
         self.history.append(executed)
         self.sums.add(reward, {name: _array(x) for name, x in stepped.measures.items()})
-        following = self._augmented(stepped.last)
+        next_obs = self._augmented(stepped.last)
         # A state that is no number is worth nothing, and must not reach a replay: what was seen before it stands in.
-        following[exploded, : -self.limits.dim] = self.observations[exploded, : -self.limits.dim]
+        next_obs[exploded, : -self.limits.dim] = self.observations[exploded, : -self.limits.dim]
         fell = terminated & ~exploded
         self.episodes = [self._episode(int(k), fell=fell[k], exploded=exploded[k]) for k in np.flatnonzero(ended)]
         self._begin(ended)
-        self.observations = self._augmented(stepped.fresh) if ended.any() else following
-        return StepResult(following, reward, terminated, ended)
+        self.observations = self._augmented(stepped.fresh) if ended.any() else next_obs
+        return StepResult(next_obs, reward, terminated, ended)
 
     def _begin(self, which: NDArray[np.bool_]) -> None:
         """Forget the episodes of some worlds, (N,), which have begun another."""

@@ -145,15 +145,15 @@ class Locomotion(Uncopied):
         ended = terminated | (self.clock >= self.length)
         if self._disturb():
             base = frames.base(self.physics.qpos, self.physics.qvel)
-        following = self._observe(self.everyone, base)
-        following[exploded, : -self.limits.dim] = self.observations[exploded, : -self.limits.dim]
+        next_obs = self._observe(self.everyone, base)
+        next_obs[exploded, : -self.limits.dim] = self.observations[exploded, : -self.limits.dim]
         self.episodes = []
-        self.observations = following
+        self.observations = next_obs
         if ended.any():
             self._end(np.flatnonzero(ended), fell, exploded)
-            self.observations = following.copy()
+            self.observations = next_obs.copy()
             self.observations[ended] = self._observe(np.flatnonzero(ended))
-        return StepResult(following, reward.astype(np.float32), terminated, ended)
+        return StepResult(next_obs, reward.astype(np.float32), terminated, ended)
 
     def _delayed(self, executed: NDArray[np.float32]) -> NDArray[np.float32]:
         """What the actuators get now, (N, d): each world's action of ``delay`` steps ago."""

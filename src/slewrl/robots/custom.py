@@ -44,7 +44,7 @@ from slewrl.robots.looks import with_simple_shapes
 from slewrl.robots.spec import Geom, JointSpec, LinkSpec, RawRobot, RobotSpec, vector
 from slewrl.robots.urdf import read_urdf
 
-Wish = TypeVar("Wish")
+Value = TypeVar("Value")
 Other = TypeVar("Other")
 DAMPING_TIME = 0.025
 """s: kd over kp."""
@@ -53,7 +53,7 @@ ROTOR = 0.01
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Overrides:
     """What the user says beside the file; see ``robot_model``."""
 
     joints: tuple[str, ...] | None
@@ -108,15 +108,15 @@ def robot_model(
         KeyError: a name that the file does not have; the message lists those it has.
     """
     driven = None if joints is None else tuple(joints)
-    wishes = Wishes(driven, pose or {}, gains or {}, speeds or {}, efforts or {}, bounds or {}, shapes or {})
-    raw = _read(Path(path), wishes)
-    _check_names(path, raw.links, wishes)
-    links, notes = mended(path, [_posed(path, link, wishes) for link in raw.links])
+    overrides = Overrides(driven, pose or {}, gains or {}, speeds or {}, efforts or {}, bounds or {}, shapes or {})
+    raw = _read(Path(path), overrides)
+    _check_names(path, raw.links, overrides)
+    links, notes = mended(path, [_posed(path, link, overrides) for link in raw.links])
     draft = RobotSpec(Path(path).stem, links, ("", ""), "", (), (), meshes={k: v for k, v in raw.meshes.items() if v})
     welded = f"welded, since only hinges are driven: {several(list(raw.welded.values()))}" if raw.welded else ""
     left, right = feet or find_feet(path, draft, welded)
     _check_legs(path, draft, (left, right), raw.welded)
-    draft = replace(draft, links=tuple(_finished(path, link, wishes) for link in links))
+    draft = replace(draft, links=tuple(_finished(path, link, overrides) for link in links))
     draft, guessed = with_soles(draft, (left, right))
     guessed += _about_speeds(links, draft.links) + about_sides((left, right))
     trunk = torso or heaviest(draft, (left, right))
@@ -143,8 +143,8 @@ def read_robot(path: str | Path) -> RobotSpec:
         odd = f"has {', '.join(map(repr, unknown))}" if isinstance(said, dict) else "holds no names"
         raise ValueError(f"{beside} {odd}, expected some of: {', '.join(known)}")
     try:
-        wishes: dict[str, Any] = {name: tuple(x) if name == "feet" else x for name, x in said.items()}
-        return robot_model(path, **wishes)
+        overrides: dict[str, Any] = {name: tuple(x) if name == "feet" else x for name, x in said.items()}
+        return robot_model(path, **overrides)
     except (TypeError, AttributeError) as error:
         raise ValueError(f"{beside} is not understood: {error}") from error
 
@@ -154,26 +154,26 @@ def said_beside(path: Path) -> Path:
     return path.with_suffix(".robot.yaml")
 
 
-def _read(path: Path, wishes: Wishes) -> RawRobot:
+def _read(path: Path, overrides: Overrides) -> RawRobot:
     root = xml_root(path)
     if root.tag == "robot":
-        return read_urdf(path, root, wishes.drives)
+        return read_urdf(path, root, overrides.drives)
     if root.tag != "mujoco":
         raise ValueError(f"{path}: root element is <{root.tag}>, expected <robot> (a URDF) or <mujoco> (an MJCF)")
     from slewrl.robots.read_mjcf import read_mjcf
 
-    return read_mjcf(path, wishes.drives)
+    return read_mjcf(path, overrides.drives)
 
 
-def _check_names(path: str | Path, links: Sequence[LinkSpec], wishes: Wishes) -> None:
+def _check_names(path: str | Path, links: Sequence[LinkSpec], overrides: Overrides) -> None:
     joints = [link.joint for link in links if link.joint]
     names, groups = [joint.name for joint in joints], {joint.group for joint in joints}
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"{path}: duplicate joint name {twice[0]!r}")
-    if strange := set(wishes.shapes) - {link.name for link in links}:
+    if strange := set(overrides.shapes) - {link.name for link in links}:
         raise KeyError(f"{path}: no link {min(strange)!r}; it has: {', '.join(link.name for link in links)}")
-    for name in wishes.named():
-        if name not in names and (name not in groups or name in (wishes.joints or ())):
+    for name in overrides.named():
+        if name not in names and (name not in groups or name in (overrides.joints or ())):
             raise KeyError(f"{path}: no revolute joint {name!r}; it has: {', '.join(names)}")
 
 
@@ -187,68 +187,68 @@ def _check_legs(path: str | Path, robot: RobotSpec, feet: tuple[str, str], welde
             )
 
 
-def _posed(path: str | Path, link: LinkSpec, wishes: Wishes) -> LinkSpec:
+def _posed(path: str | Path, link: LinkSpec, overrides: Overrides) -> LinkSpec:
     """The link as it stands, with the box the user gives it, and shapes that can be seen."""
-    touching = (*link.geoms, *_boxes(path, link.name, wishes))
+    touching = (*link.geoms, *_boxes(path, link.name, overrides))
     shown = replace(link, geoms=(*touching, *(replace(geom, touches=False) for geom in touching)))
     if link.joint is None:
         return shown
-    locked = not wishes.drives(link.joint.name)
-    joint = replace(link.joint, default=_pose(path, link.joint, wishes, locked))
+    locked = not overrides.drives(link.joint.name)
+    joint = replace(link.joint, default=_pose(path, link.joint, overrides, locked))
     return replace(shown, joint=joint, locked=locked)
 
 
-def _pose(path: str | Path, joint: JointSpec, wishes: Wishes, locked: bool) -> float:
+def _pose(path: str | Path, joint: JointSpec, overrides: Overrides, locked: bool) -> float:
     """The joint's angle in the default pose, rad: the user's, or the file's moved into its range."""
-    where, wished = f"{path}: joint {joint.name!r}", _wish(wishes.pose, joint, None)
-    pose = joint.default if wished is None else float(wished)
-    low, high = _wish(wishes.bounds, joint, (joint.low, joint.high))
+    where, chosen = f"{path}: joint {joint.name!r}", _override(overrides.pose, joint, None)
+    pose = joint.default if chosen is None else float(chosen)
+    low, high = _override(overrides.bounds, joint, (joint.low, joint.high))
     least, most = _float(low, where), _float(high, where)
     if locked or not least < most:  # a range that is none is refused later
         return pose
-    if wished is not None and not least <= pose <= most:
+    if chosen is not None and not least <= pose <= most:
         raise ValueError(f"{where} is to stand at {pose} rad, expected within its range [{low}, {high}]")
     return min(max(pose, least), most)
 
 
-def _finished(path: str | Path, link: LinkSpec, wishes: Wishes) -> LinkSpec:
-    """The link with what the user wishes and what we choose of its joint."""
+def _finished(path: str | Path, link: LinkSpec, overrides: Overrides) -> LinkSpec:
+    """The link with what the user overrides and what we choose of its joint."""
     if link.joint is None or link.locked:
         return link
-    return replace(link, joint=_finished_joint(path, link.joint, wishes))
+    return replace(link, joint=_finished_joint(path, link.joint, overrides))
 
 
-def _boxes(path: str | Path, link: str, wishes: Wishes) -> tuple[Geom, ...]:
+def _boxes(path: str | Path, link: str, overrides: Overrides) -> tuple[Geom, ...]:
     """The box the user gives a link."""
-    if link not in wishes.shapes:
+    if link not in overrides.shapes:
         return ()
-    shape = [float(x) for x in wishes.shapes[link]]
+    shape = [float(x) for x in overrides.shapes[link]]
     if len(shape) != 6 or min(shape[:3]) <= 0:
         raise ValueError(f"{path}: the shape of {link!r} is {shape}, expected length, width, height, x, y, z in m")
     return (Geom("box", vector(np.array(shape[:3]) / 2), vector(np.array(shape[3:])), (0.0, 0.0, 0.0), touches=True),)
 
 
-def _finished_joint(path: str | Path, joint: JointSpec, wishes: Wishes) -> JointSpec:
+def _finished_joint(path: str | Path, joint: JointSpec, overrides: Overrides) -> JointSpec:
     where = f"{path}: joint {joint.name!r}"
-    low, high = _wish(wishes.bounds, joint, (joint.low, joint.high))
+    low, high = _override(overrides.bounds, joint, (joint.low, joint.high))
     least, most = _float(low, where), _float(high, where)
     if not -math.inf < least < most < math.inf:
         found = "no range" if math.isnan(least + most) else f"range [{low}, {high}]"
         raise ValueError(f"{where} has {found}, expected low < high in rad; {_say(path, 'bounds', joint, '[-1, 1]')}")
-    effort = _wish(wishes.efforts, joint, joint.effort)
+    effort = _override(overrides.efforts, joint, joint.effort)
     if not 0 < _float(effort, where) < math.inf:
         found = "no effort" if math.isnan(float(effort)) else f"effort {effort}"
         raise ValueError(f"{where} has {found}, expected a positive torque in Nm; {_say(path, 'efforts', joint, '60')}")
-    speed = _wish(wishes.speeds, joint, joint.speed)
+    speed = _override(overrides.speeds, joint, joint.speed)
     if speed is not None:
         _float(speed, where)
     for what, why in not_radians(Joint(None if speed is None else str(speed), low, high)):
-        if what == "speeds" and _wish(wishes.speeds, joint, None) is None:
+        if what == "speeds" and _override(overrides.speeds, joint, None) is None:
             speed = None  # the file's own is not believed, and a note says so
             continue
         wish = _say(path, what, joint, "12" if what == "speeds" else "[-1, 1]")
         raise ValueError(f"{where} has {why}; is it in degrees? If so, {wish}")
-    kp, kd = _wish(wishes.gains, joint, _gains(joint, float(effort)))
+    kp, kd = _override(overrides.gains, joint, _gains(joint, float(effort)))
     return replace(
         joint, low=low, high=high, speed=speed, effort=effort, kp=kp, kd=kd, armature=joint.armature or ROTOR
     )
@@ -266,8 +266,8 @@ def _say(path: str | Path, what: str, joint: JointSpec, value: str) -> str:
     return f"give it in {said_beside(Path(path)).name} beside it ({what}: {{{joint.name}: {value}}})"
 
 
-def _wish(wishes: Mapping[str, Wish], joint: JointSpec, otherwise: Other) -> Wish | Other:
-    return wishes.get(joint.name, wishes.get(joint.group, otherwise))
+def _override(overrides: Mapping[str, Value], joint: JointSpec, otherwise: Other) -> Value | Other:
+    return overrides.get(joint.name, overrides.get(joint.group, otherwise))
 
 
 def _gains(joint: JointSpec, effort: float) -> tuple[float, float]:

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 CONTROL_PERIOD = 0.02
 """Seconds per control step that the paper's limits are for."""
 SHARES: dict[str, Number] = {"spec": 1, "tight": "0.25"}
-"""Presets that every robot has: the share of the datasheet's speed a joint may use."""
+"""Limit presets that every robot has: the share of the datasheet's speed a joint may use."""
 OTHER_SIDE = {"left": "right", "right": "left", "l": "r", "r": "l", "L": "R", "R": "L"}
 MIRROR_SIGN = {(1.0, 0.0, 0.0): -1, (0.0, 1.0, 0.0): 1, (0.0, 0.0, 1.0): -1}
 """Axes that keep their direction on the other side, and the sign of the angle there: roll and yaw flip."""

@@ -91,10 +91,10 @@ class Trainer:
         self.hook.chosen(seen, self.replay.add)
         moved = self.worlds.step(executed)
         if self.agent.replays:
-            self.replay.add_many(seen, judged, moved.reward, moved.following, moved.terminated, moved.ended)
+            self.replay.add_many(seen, judged, moved.reward, moved.next_obs, moved.terminated, moved.ended)
         self.step += self.spec.environments
         self._note(self.worlds.episodes)
-        due = self.agent.record(moved.reward, moved.following, moved.terminated, moved.ended)
+        due = self.agent.record(moved.reward, moved.next_obs, moved.terminated, moved.ended)
         if due and (self.agent.on_policy or self.step > self.spec.learning_starts):
             self._learn()
 
