@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slewrl.campaign.frame import load_campaign
     from slewrl.integrations.gymnasium import RateLimit, RateLimitVector
     from slewrl.layers import LAYERS, Action, ActionLayer, make_layer
     from slewrl.limits import RateLimits
@@ -23,6 +24,7 @@ __all__ = [
     "RateLimitVector",
     "RateLimits",
     "__version__",
+    "load_campaign",
     "make_layer",
 ]
 
@@ -31,6 +33,7 @@ _HOMES = {
     "LAYERS": "slewrl.layers",
     "Action": "slewrl.layers",
     "ActionLayer": "slewrl.layers",
+    "load_campaign": "slewrl.campaign.frame",
     "make_layer": "slewrl.layers",
     "RateLimit": "slewrl.integrations.gymnasium",
     "RateLimitVector": "slewrl.integrations.gymnasium",

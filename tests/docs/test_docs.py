@@ -96,6 +96,7 @@ def test_examples_run(name, tmp_path):
 
 def test_every_example_has_its_test():
     elsewhere = {
+        "campaign.ipynb": "campaign/test_frame.py",
         "leg.py": "deploy/test_end_to_end.py",
         "leg.urdf": "deploy/test_end_to_end.py",
         "leg_limits.yaml": "deploy/test_end_to_end.py",
