@@ -44,9 +44,9 @@ from slewrl.layers import BENCHMARK_LAYERS
 from slewrl.layers.audit import adversarial_cases, executed_by, judge_budget
 from slewrl.layers.budget import Budget
 from slewrl.limits.box import FeasibleBox
-from slewrl.paper.families import CELLS, command, markdown, read_cells, returned, table_of
 from slewrl.paper.rivals.aram import ARAM
 from slewrl.paper.rivals.qp import QP
+from slewrl.paper.table1 import CELLS, command, markdown, read_cells, returned, table_of
 from slewrl.report.data import load
 
 LIMITS = RateLimits.preset("G1", "paper")

@@ -1,4 +1,4 @@
-"""What untrained policies earn on the paper's tasks: the ground under "learned" (src/slewrl/report/learned.py)."""
+"""What untrained policies earn on the paper's tasks: the ground under "learned" (src/slewrl/report/verdicts.py)."""
 
 from collections.abc import Callable
 

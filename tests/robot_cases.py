@@ -3,7 +3,7 @@
 from tiny_campaign import cell
 
 from slewrl.paper.grids import METHODS
-from slewrl.paper.published import paper_values
+from slewrl.paper.values import paper_values
 from slewrl.report.methods import LABELS
 
 LEGS = ("left", "right")

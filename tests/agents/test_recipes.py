@@ -25,7 +25,7 @@ from slewrl.paper.printed import AGENTS as PAPERS_AGENTS
 from slewrl.paper.printed import TANH_OVER_RANGE, as_ours, as_printed, is_printed
 from slewrl.report.build import report
 from slewrl.report.data import PRINTED, load
-from slewrl.report.plates import plates
+from slewrl.report.figures import figures_of
 from slewrl.report.tables import markdown, tables
 from slewrl.training.checkpoint import CheckpointError
 from slewrl.training.resume import of_run
@@ -408,7 +408,7 @@ def test_our_tight_limits_of_humanoid_are_not_the_papers(tmp_path):
 
 def test_humanoid_wide_and_tight_are_a_pair(tmp_path):
     runs = [run for limits in ("wide", "tight") for run in printed_runs([1.0], task="Humanoid-v5", limits=limits)]
-    drawn = {plate.name: plate for plate in plates(load(write_campaign(tmp_path / "c", runs)))}
+    drawn = {figure.name: figure for figure in figures_of(load(write_campaign(tmp_path / "c", runs)))}
     assert "Humanoid-v5 SAC 1.00 to 1.00" in drawn["wide-tight-return"].caption
 
 
@@ -424,8 +424,8 @@ def test_a_sweep_as_printed_has_a_verdict_by_the_papers_lambdas(tmp_path, recipe
     said = {f.claim.name: f for f in findings(found)}
     assert said["best-lambda-tight"].verdict == "holds"
     assert said["best-lambda-tight"].said.startswith("λ = 0.01 ahead of the others by: 4 000 (")
-    (plate,) = [plate for plate in plates(found) if plate.name == "lambda-return-Ant-v5-sac"]
-    assert plate.svg()
+    (figure,) = [figure for figure in figures_of(found) if figure.name == "lambda-return-Ant-v5-sac"]
+    assert figure.svg()
 
 
 def test_recipes_in_one_campaign_are_told_apart(tmp_path):

@@ -88,7 +88,7 @@ def test_demo_trains_checks_and_writes_a_page(slewrl, tmp_path):
     result = slewrl("demo", "--cases", "2000", "--steps", "1200")
     assert result.returncode == 0, result.stderr
     shown = " ".join(result.stdout.split())
-    actions = 2_000 * (len(LAYERS) + 2) + 2 * 2 * (1_200 + 2 * 20 * 50 + 20 * 50)  # audit, training, evaluations
+    actions = 2_000 * (len(LAYERS) + 2) + 2 * 2 * (1_200 + 2 * 20 * 50 + 10 * 50)  # audit, training, evaluations
     actions += 2 * 1_000  # the trial of the exported policy
     assert f"{actions:,} actions checked in exact arithmetic, 0 broke a limit through a hard layer" in shown
     assert (tmp_path / "demo" / "reachable.png").read_bytes().startswith(b"\x89PNG")

@@ -5,7 +5,7 @@ from tiny_campaign import cell, write_campaign
 
 from slewrl.commands.seeds import Seeds
 from slewrl.report.data import load
-from slewrl.report.seed_budget import spreads
+from slewrl.report.seeds import spreads
 
 
 def said(capsys, *arguments, **options):

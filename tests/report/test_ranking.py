@@ -6,7 +6,7 @@ from tiny_campaign import cell, write_campaign
 from slewrl.paper.claims import findings
 from slewrl.report.campaign_page import headlines, render
 from slewrl.report.data import load
-from slewrl.report.plates import plates
+from slewrl.report.figures import figures_of
 from slewrl.report.ranking import lead, seeds, unranked
 from slewrl.report.tables import latex, markdown, tables
 
@@ -54,7 +54,7 @@ def test_nobody_leads_where_nobody_learned(tmp_path):
 
 
 def test_captions_and_tables_say_so_too(mixed, tmp_path):
-    captions = {plate.name.partition("-")[0]: plate.caption for plate in plates(mixed)}
+    captions = {figure.name.partition("-")[0]: figure.caption for figure in figures_of(mixed)}
     assert "mean and its 95 % t-interval over 1 to 2 seeds, 2 000 steps" in captions["learning"]
     assert "not ranked: D-Tanh (one seed), No limit. Bands" in captions["learning"]
     assert "Mean over one task and all seeds, with 95 % t-intervals" in captions["mean"] and "iqm" not in captions
@@ -68,7 +68,7 @@ def test_one_method_alone_leads_nobody(tmp_path):
     found = loaded(tmp_path, cell([100.0]))
     (headline,) = headlines(found)
     assert headline.endswith("2 000 steps: DD-SRad, the only method so far, returns 100.")
-    said = " ".join([headline, *(plate.caption for plate in plates(found))])
+    said = " ".join([headline, *(figure.caption for figure in figures_of(found))])
     assert not any(word in said for word in ("ighest", "Most", "least:", "Bands", "deviation"))
     assert "during training, one seed, 2 000 steps" in said and "Over all joints: DD-SRad 0.500." in said
     page = render(found, [], tmp_path)

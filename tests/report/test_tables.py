@@ -13,14 +13,13 @@ from tiny_campaign import BASE, cell, write_campaign
 
 from slewrl.paper.compare import compare
 from slewrl.paper.grids import STEPS
-from slewrl.paper.published import VALUES, paper_values
-from slewrl.report.build import report, write_tables
+from slewrl.paper.values import VALUES, paper_values
+from slewrl.report.build import report
 from slewrl.report.campaign_page import render
 from slewrl.report.data import load
 from slewrl.report.methods import label
-from slewrl.report.seedwise import seed_tables
+from slewrl.report.seeds import seed_tables, tidy
 from slewrl.report.tables import amount, as_csv, contenders, latex, markdown, tables
-from slewrl.report.tidy import tidy
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +61,7 @@ def test_one_seed_is_never_the_best_of_several(tmp_path):
 def test_what_was_checked(results):
     run = results.runs[0]
     # 2 000 steps of training, 2 evaluations of 2 episodes of 10 steps, 2 final episodes of 10; six joints.
-    assert run.actions_checked == (2000 + 40 + 20) * 6 and run.violations == 0
+    assert run.trained.of + run.evaluated.of == (2000 + 40 + 20) * 6 and run.violations == 0
     assert run.cpu_hours == pytest.approx(2000 / 100 / 3600)
 
 
@@ -316,8 +315,11 @@ def test_a_missing_file_is_named(tmp_path):
         report(path, tmp_path / "out", html=False)
 
 
-def test_the_tables_are_written(results, tmp_path):
-    names = {path.name for path in write_tables(results, tmp_path)}
+def test_the_tables_are_written(results, tmp_path, monkeypatch):
+    monkeypatch.setattr("slewrl.report.build.figures_of", lambda results, overlay: [])  # drawn elsewhere
+    report(results.runs[0].path.parent, tmp_path, html=False)
+    tmp_path /= "tables"
+    names = {path.name for path in tmp_path.iterdir()}
     assert names == {f"{n}.{s}" for n in ("results", "claims", "compare") for s in ("md", "csv")} | {"results.tex"}
     assert (tmp_path / "claims.md").read_text().count("\n") > 20
     assert json.dumps([p.stat().st_size > 0 for p in tmp_path.iterdir()]) == json.dumps([True] * 7)

@@ -170,7 +170,7 @@ def test_a_damaged_run_ends_as_it_would_have_or_is_refused(runs, tmp_path, name)
 
 @pytest.mark.parametrize("name", OF_A_CAMPAIGN)
 def test_a_damaged_campaign_is_shown_collected_and_reported_or_refused(runs, slewrl, tmp_path, name, monkeypatch):
-    monkeypatch.setattr("slewrl.report.build.plates", lambda results: [])  # figures take their time
+    monkeypatch.setattr("slewrl.report.build.figures_of", lambda results, overlay: [])  # figures take their time
     for damage, harm in DAMAGES.items():
         campaign = tmp_path / damage
         shutil.copytree(runs.campaign, campaign)

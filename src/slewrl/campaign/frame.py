@@ -9,7 +9,8 @@ from slewrl.campaign.spec import Campaign
 from slewrl.campaign.store import joined, state_of
 from slewrl.errors import UserFacingError
 from slewrl.io.files import FINAL, read_text
-from slewrl.training.runs import RunFolder, RunSpec
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec
 
 if TYPE_CHECKING:
     import pandas

@@ -1,36 +1,40 @@
-"""The demo: two policies trained side by side, evaluated, audited in exact arithmetic, and one page about it."""
+"""The demo: a campaign of two runs, an audit of every layer, a check of the exported policy, and the report's page."""
 
-import multiprocessing
 import os
 import sys
 import time
 import webbrowser
 from dataclasses import replace
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
-from rich.progress import BarColumn, Progress, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
 from slewrl import LAYERS, RateLimits, make_layer
+from slewrl.campaign.runner import Runner, cores
+from slewrl.campaign.spec import Campaign, grid
+from slewrl.campaign.store import Store, state_of
+from slewrl.campaign.view import watched
 from slewrl.errors import UserFacingError
 from slewrl.io.console import Console, bold
-from slewrl.io.files import write_atomically
 from slewrl.layers.audit import Mapping, Tally, audit, executed_by, hand_written_clip, paper_formula
-from slewrl.report import page, reachable
-from slewrl.report.figures import RunResult
-from slewrl.training.evaluate import EVALUATION_SEED
-from slewrl.training.policy import load_policy
-from slewrl.training.run_folder import RunFolder
+from slewrl.report.build import report
+from slewrl.report.data import Results, load
+from slewrl.report.figures import CampaignFigure
+from slewrl.report.figures.increments import covered_share, reachable
+from slewrl.report.figures.style import Look
+from slewrl.report.methods import LABELS, called
+from slewrl.report.page import Block, Card, Cell, Commands, DataTable, Picture, Words, svg_address
+from slewrl.report.sections import Section
+from slewrl.report.tables import amount, plus_minus, share
 from slewrl.training.spec import RunSpec
-from slewrl.training.trainer import train
 
 if TYPE_CHECKING:
     from slewrl.deploy.trial import Trial
@@ -39,40 +43,33 @@ PAIR = ("left_hip_pitch", "left_ankle")
 PREV = (0.4, 0.45)
 """Near the ankle's upper stop (0.52 rad), so that F_t is cut by a bound on one side."""
 DTYPES = (torch.float32, torch.float64)
-EPISODES = 20
-"""Of each final evaluation."""
-RUNS = {
-    "ddsrad": ("DD-SRad", "the paper's mapping"),
-    "boxpro": ("exact clip", "the clip people write by hand, done well"),
-}
-"""Layer -> what the page calls it, and what it is."""
+PAIRED = ("ddsrad", "boxpro")
+"""The paper's mapping, and the clip people write by hand, done well."""
 RATE = 1e-3
 """Learning rate; an arm of two joints bears more than the default."""
 SPEC = RunSpec(
     "Reacher-v5", learning_starts=1_000, evaluate_every=1_000, capacity=100_000, evaluate_episodes=20,
     agent_options={"learning_rate": RATE},
 )  # fmt: skip
+ABOUT = "DD-SRad beside an exact clip on a rate-limited Reacher"
 
 
 def run(out: Path, cases: int, steps: int) -> int:
-    """Train, evaluate, audit, write the page; returns the number of violations of hard layers (0)."""
+    """Train, audit, check, write the page; returns the number of violations of hard layers (0)."""
     torch.set_num_threads(1)
     console, begun = Console(), time.perf_counter()
-    out.mkdir(parents=True, exist_ok=True)
-    train_side_by_side(out, steps, console)
-    results = tuple(result(out / name, name) for name in RUNS)
+    store = train(out, steps, console)
+    results = load(store.path)
     console.print(_results_table(results))
     figure, shares = reachable_sets(RateLimits.preset("H1", "paper").select(PAIR))
-    figure.savefig(out / "reachable.png", dpi=110)
     tallies = audit_all(cases, console)
-    console.print(_table(tallies, shares, cases))
-    broken = sum(tallies[name].violations for name in LAYERS if LAYERS[name].hard)
-    broken += sum(r.violations for r in results)
-    checked = sum(tally.cases for tally in tallies.values()) + sum(r.actions_checked for r in results)
-    trial = _deploy(out, cases // 2, console)
-    broken, checked = broken + trial.violations, checked + trial.joint_steps
-    about = _about(results, steps, _time_of(out, time.perf_counter() - begun))
-    page.write_page(out / "index.html", about, [_reachable_extra(figure)])
+    console.print(_audit_table(tallies, shares, cases))
+    trial = _deploy(store, out, cases // 2, console)
+    hard = [name for name in LAYERS if LAYERS[name].hard]
+    broken = sum(tallies[name].violations for name in hard) + sum(r.violations for r in results) + trial.violations
+    checked = sum(tally.cases for tally in tallies.values()) + sum(r.broken.of for r in results) + trial.joint_steps
+    sections = [_attacked(tallies, cases, figure.save(out, Look(), html=True)[1], figure), _exported(trial), _longer()]
+    report(store.path, out, html=True, more=sections)
     console.print(
         f"{checked:,} actions checked in exact arithmetic, ",
         bold(broken),
@@ -85,139 +82,49 @@ def run(out: Path, cases: int, steps: int) -> int:
     return broken
 
 
-# ---------------------------------------------------------------------- training
+# ---------------------------------------------------------------------- the campaign
 
 
-def train_side_by_side(out: Path, steps: int, console: Console) -> None:
+def train(out: Path, steps: int, console: Console) -> Store:
     """Both runs at once, a process each; finished ones are kept, stopped ones go on."""
-    context = multiprocessing.get_context("spawn")
-    rows: Any = context.Queue()
-    processes = []
-    for name in RUNS:
-        folder = RunFolder(out / name)
-        spec = replace(SPEC, layer=name, steps=steps)
-        if not (out / name / "run.json").exists():
-            folder.create(spec)
-        elif folder.spec() != spec:
-            raise ValueError(f"{out / name} holds another run: delete {out}, or choose another --out")
-        if not folder.done:
-            processes.append(context.Process(target=_train_one, args=(out / name, rows), daemon=True))
-    for process in processes:
-        process.start()
-    if not processes:
+    campaign, store = Campaign("demo", ABOUT, grid(replace(SPEC, steps=steps), layer=PAIRED)), Store(out)
+    try:
+        store.begin(campaign)
+    except FileExistsError:
+        raise ValueError(f"{out} holds another run: delete {out}, or choose another --out") from None
+    keys = list(campaign.by_key)
+    if all(state_of(store.folder(key), steps) == "done" for key in keys):
         console.print(f"both runs are in {out} already; delete it to train again")
-    _show(processes, rows, steps, console)
+    runner = Runner(store, keys, cores())
+    with watched(store, console) as watch:
+        complete = runner.run(watch)
+    if runner.stopping:
+        raise KeyboardInterrupt
+    if not complete:
+        why = next(iter(runner.failed.values()), "another process is at it").strip().splitlines()[-1]
+        raise UserFacingError(f"a run did not finish: {why}; run the demo again to go on")
+    return store
 
 
-def _train_one(path: Path, rows: Any) -> None:
-    folder = RunFolder(path)
-    train(folder.spec(), folder, lambda row: rows.put((path.name, row)))
-    rows.put((path.name, None))
-
-
-def _show(processes: list[Any], rows: Any, steps: int, console: Console) -> None:
-    """Two progress lines, until both processes are done."""
-    columns: list[Any] = [
-        "{task.fields[label]:>10}",
-        BarColumn(20),
-        "{task.completed:>7,} steps",
-        "{task.fields[rate]:>4.0f}/s",
-    ]
-    columns += ["return {task.fields[score]:>6.2f}", "violations {task.fields[violations]:.0f}", TimeRemainingColumn()]
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        lines = {
-            name: progress.add_task("", total=steps, label=label, rate=0.0, score=float("nan"), violations=0)
-            for name, (label, _) in RUNS.items()
-        }
-        open_runs = len(processes)
-        while open_runs:
-            name, row = _next_row(processes, rows)
-            if row is None:
-                open_runs -= 1
-            elif "return_mean" in row:
-                progress.update(lines[name], completed=row["step"], score=row["return_mean"], rate=row["rate"])
-                if not console.is_terminal:  # a bar is no use in a file
-                    console.print(f"{RUNS[name][0]}: step {row['step']:,}, return {row['return_mean']:.2f}")
-            elif "violations" in row:
-                progress.update(lines[name], completed=row["step"], rate=row["rate"], violations=row["violations"])
-
-
-def _next_row(processes: list[Any], rows: Any) -> tuple[str, dict[str, Any] | None]:
-    """The next row of either process; raises if one of them has died."""
-    import queue
-
-    while True:
-        try:
-            found: tuple[str, dict[str, Any] | None] = rows.get(timeout=1.0)
-            return found
-        except queue.Empty:
-            if any(process.exitcode not in (None, 0) for process in processes):
-                raise UserFacingError("a training process died, as said above; run the demo again to go on") from None
-
-
-def result(path: Path, name: str) -> RunResult:
-    """What a finished run came to: its curve, a last evaluation, every action of both counted."""
-    policy = load_policy(path)
-    final = policy.evaluate(EPISODES, EVALUATION_SEED + 1_000)
-    curve = np.atleast_1d(np.genfromtxt(path / "eval.csv", delimiter=",", names=True))
-    training = np.atleast_1d(np.genfromtxt(path / "train.csv", delimiter=",", names=True))[-1]
-    row, limits = final.row(), policy.limits
-    label, about = RUNS[name]
-    evaluated = float((curve["length_mean"] * SPEC.evaluate_episodes).sum())
-    return RunResult(
-        name=name,
-        label=label,
-        steps=curve["step"],
-        returns=curve["return_mean"],
-        final=row,
-        per_joint=np.array([row[f"utilisation_{i}"] for i in range(limits.dim)]),
-        increments=final.increments,
-        actions_checked=int(training["step"] + evaluated + final.lengths.sum()) * limits.dim,
-        violations=int(training["violations"] + curve["violations"].sum() + row["violations"]),
-        about=about,
-    )
-
-
-def _time_of(out: Path, seconds: float) -> float:
-    """Of the demo that trained the runs: a second one, which finds them finished, takes no time worth telling."""
-    path = out / "seconds.txt"
-    kept = float(path.read_text(encoding="utf-8")) if path.exists() else 0.0
-    write_atomically(path, f"{max(kept, seconds):.1f}\n")
-    return max(kept, seconds)
-
-
-def _about(results: tuple[RunResult, ...], steps: int, seconds: float) -> page.Demo:
-    longer = [
-        f"slewrl train --task {SPEC.task} --limits {SPEC.limits} --layer {name} --steps 200000 --out runs/{name} \\\n"
-        f"  --learning-starts {SPEC.learning_starts} --evaluate-every {SPEC.evaluate_every} "
-        f"--evaluate-episodes {SPEC.evaluate_episodes} \\\n"
-        f"  --capacity {SPEC.capacity} --set agent.learning_rate={RATE}"
-        for name in RUNS
-    ]
-    return page.Demo(
-        task=SPEC.task,
-        limits=SPEC.limits,
-        agent=SPEC.agent.upper(),
-        joints=RateLimits.preset(SPEC.task, SPEC.limits).groups,
-        steps=steps,
-        episodes=EPISODES,
-        seconds=seconds,
-        runs=results,
-        versions={name: version(name) for name in ("slewrl", "torch", "gymnasium", "mujoco", "numpy")},
-        seeds={"training": SPEC.seed, "evaluation": EVALUATION_SEED + 1_000},
-        commands=tuple(longer),
-    )
-
-
-def _results_table(results: tuple[RunResult, ...]) -> Table:
-    title = f"{SPEC.task} {SPEC.limits}: {EPISODES} episodes without exploration"
+def _results_table(results: Results) -> Table:
+    title = f"{SPEC.task} {SPEC.limits}: final evaluation without exploration"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for column in ("", "return", "utilisation", "actions checked", "violations"):
         table.add_column(column, justify="right" if column else "left")
     for r in results:
-        score = f"{r.final['return_mean']:.2f} ± {r.final['return_std']:.2f}"
-        table.add_row(r.label, score, f"{r.final['utilisation']:.0%}", f"{r.actions_checked:,}", str(r.violations))
+        score, use = plus_minus(r.score, amount), share(r.utilisation.mean)
+        table.add_row(called(r), score, use, f"{r.broken.of:,}", str(r.violations))
     return table
+
+
+def _longer() -> Section:
+    lines = [
+        f"slewrl train --task {SPEC.task} --limits {SPEC.limits} --layer {name} --steps 200000 --out runs/{name} "
+        f"--learning-starts {SPEC.learning_starts} --evaluate-every {SPEC.evaluate_every} "
+        f"--evaluate-episodes {SPEC.evaluate_episodes} --capacity {SPEC.capacity} --set agent.learning_rate={RATE}"
+        for name in PAIRED
+    ]
+    return Section(Card("longer", "To train the same for longer", [Commands("longer", lines)]))
 
 
 # ---------------------------------------------------------------------- the audit
@@ -240,7 +147,7 @@ def _audited(mapping: Mapping, cases: int) -> Tally:
     return total
 
 
-def _table(tallies: dict[str, Tally], shares: dict[str, float], cases: int) -> Table:
+def _audit_table(tallies: dict[str, Tally], shares: dict[str, float], cases: int) -> Table:
     title = f"Unitree H1, {cases:,} adversarial joint actions each"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for column in ("layer", "broke a limit", "worst excess / delta", "F_t reached"):
@@ -254,10 +161,30 @@ def _table(tallies: dict[str, Tally], shares: dict[str, float], cases: int) -> T
     return table
 
 
+def _attacked(tallies: dict[str, Tally], cases: int, svg: bytes, figure: CampaignFigure) -> Section:
+    """What came of the audit, as a section of the page."""
+    rows = [
+        (
+            Cell(LABELS.get(name, name), head=True),
+            Cell(f"{tally.violations:,}", tally.violations),
+            Cell(f"+{tally.overshoot:.0e}" if tally.violations else "–", tally.overshoot),
+        )
+        for name, tally in tallies.items()
+    ]
+    about = (
+        f"Unitree H1, {cases:,} adversarial joint actions each, in float32 and float64. The first two rows are what "
+        "people write by hand; “No limit” promises none, and Post(QP) and the rest are layers of slewrl."
+    )
+    heads = ("Layer", "#Broke a limit", "#Worst excess / limit")
+    blocks: list[Block] = [DataTable("Audit", heads, rows, "DD-SRad"), Words(about)]
+    picture = Picture(figure.title, figure.caption, svg_address(svg))
+    return Section(Card("audit", "Trying to break every layer", [*blocks, picture]))
+
+
 # ---------------------------------------------------------------------- deployment
 
 
-def _deploy(out: Path, steps: int, console: Console) -> "Trial":
+def _deploy(store: Store, out: Path, steps: int, console: Console) -> "Trial":
     """Export DD-SRad's policy as a robot would get it, and check that; an empty trial where ONNX is not installed."""
     from slewrl.deploy.trial import Trial
 
@@ -268,7 +195,8 @@ def _deploy(out: Path, steps: int, console: Console) -> "Trial":
         console.print('not exported: that needs ONNX, pip install "slewrl[onnx]"', style="yellow")
         return Trial()
     bundle = out / "policy.bundle"
-    export_bundle(out / "ddsrad", bundle)
+    key = next(key for key, spec in store.campaign().by_key.items() if spec.layer == PAIRED[0])
+    export_bundle(store.folder(key).path, bundle)
     certificate = check(bundle, max(steps, 1), 0, lambda line: None)
     write_certificate(certificate, out / "check")
     trial = Trial(**{key: certificate["trial"][key] for key in Trial.__dataclass_fields__})
@@ -283,28 +211,45 @@ def _deploy(out: Path, steps: int, console: Console) -> "Trial":
     return trial
 
 
+def _exported(trial: "Trial") -> Section:
+    """What came of the check, as a section of the page."""
+    title = "The policy, exported and checked"
+    if not trial.joint_steps:
+        words = Words("It was not exported: that needs ONNX,", code='pip install "slewrl[onnx]"')
+        return Section(Card("check", title, [words]))
+    rows = [
+        (Cell("Commands to joints", head=True), Cell(f"{trial.joint_steps:,}", trial.joint_steps)),
+        (Cell("Outside the limits", head=True), Cell(f"{trial.violations:,}", trial.violations)),
+        (
+            Cell("Files", head=True),
+            Cell(
+                "", kind="number", links=[("certificate", "check/certificate.html"), ("policy.bundle", "policy.bundle")]
+            ),
+        ),
+    ]
+    about = "DD-SRad’s policy as a robot would run it, through NaNs, restarts, changed rates and odd timing."
+    return Section(Card("check", title, [DataTable("Check", (), rows), Words(about)]))
+
+
 # ---------------------------------------------------------------------- reachable sets
 
 
-def reachable_sets(limits: RateLimits, seed: int = 0) -> tuple[Figure, dict[str, float]]:
+def reachable_sets(limits: RateLimits, seed: int = 0) -> tuple[CampaignFigure, dict[str, float]]:
     """The figure for a pair of joints, and each layer's share of F_t."""
     box = limits.box(torch.tensor([PREV], dtype=torch.float64))
     prev, low, high = (t[0].numpy() for t in (box.prev, box.low, box.high))
     latents = 2 * torch.randn(4000, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     samples = {name: _executed(name, limits, latents) - prev for name in LAYERS}
     sweep = _sweep()
-    shares = {name: reachable.covered_share(_executed(name, limits, sweep), low, high) for name in LAYERS}
+    shares = {name: covered_share(_executed(name, limits, sweep), low, high) for name in LAYERS}
     labels = ("hip pitch increment [rad]", "ankle increment [rad]")
-    title = "What each layer can reach in one 20 ms step: Unitree H1, hip pitch and ankle near its upper stop"
-    return reachable.draw(samples, shares, low - prev, high - prev, labels, title), shares
-
-
-def _reachable_extra(figure: Figure) -> page.Extra:
     caption = (
-        "Each dot is where one random latent leads; the rectangle is F_t, all that the limits allow in this step. "
-        "A layer that fills it can use every joint to the full at once; one that stops short cannot."
+        "Unitree H1, hip pitch and ankle near its upper stop, one step of 20 ms. Each dot is where one random latent "
+        "leads from the previous action (+); the rectangle is F_t, all that the limits allow, and pale dots are "
+        "outside. A layer that fills it can use every joint to the full at once; one that stops short cannot."
     )
-    return "What each layer can reach in one step", caption, figure
+    draw = partial(reachable, samples, shares, low - prev, high - prev, labels)
+    return CampaignFigure("reachable", "What each layer can reach in one step", caption, draw), shares
 
 
 def _sweep() -> torch.Tensor:

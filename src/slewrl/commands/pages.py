@@ -9,6 +9,9 @@ import tyro
 
 from slewrl.io.console import Console, bold
 
+NARROWEST, WIDEST = 2.0, 20.0
+"""Inches, of a figure: a panel with its numbers, and a poster."""
+
 
 @dataclass(frozen=True)
 class Demo:
@@ -56,6 +59,10 @@ class Report:
     """Write the page, too: one file, to be opened anywhere."""
     pdf: bool = False
     """Write every figure as PDF, too, for papers."""
+    overlay: bool = False
+    """Draw all methods of a task in one panel, too, as papers have it, beside the small multiples."""
+    figure_width: float = 4.4
+    """Inches, of every figure; more methods stand beside each other in a wider one."""
 
     def run(self) -> int:
         """Write the report and say where it is."""
@@ -63,10 +70,13 @@ class Report:
 
         if not self.campaigns:
             raise ValueError("no campaign is given, expected the folder of one, such as results/first")
+        if not NARROWEST <= self.figure_width <= WIDEST:
+            raise ValueError(f"--figure-width is {self.figure_width}, expected {NARROWEST:g} to {WIDEST:g} inches")
         home = self.campaigns[0] if len(self.campaigns) == 1 else Path()
         console, out = Console(), self.out or home / "report"
         say = partial(console.print, highlight=False)
-        written = report(self.campaigns, out, self.html, lambda line: say(f"  {line}"), self.pdf)
+        told, how = (lambda line: say(f"  {line}")), (self.pdf, self.overlay, self.figure_width)
+        written = report(self.campaigns, out, self.html, told, *how)
         start = out / ("index.html" if self.html else "tables/results.md")
         console.print(f"wrote {len(written)} files to ", bold(out), "; start with ", bold(start), sep="")
         return 0

@@ -70,7 +70,7 @@ class Seeds:
 
     def _of_campaign(self, path: Path) -> None:
         from slewrl.report.data import load
-        from slewrl.report.seed_budget import spreads
+        from slewrl.report.seeds import spreads
         from slewrl.report.verdicts import said
 
         if self.sd is not None:

@@ -1,62 +1,65 @@
 """Renders a certificate as an HTML page."""
 
-from html import escape
+from collections.abc import Mapping
 from typing import Any
 
-STYLE = """
-:root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #cf222e; }
-@media (prefers-color-scheme: dark) { :root { --good: #3fb950; --bad: #ff7b72; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-.verdict { font-size: 1.25rem; font-weight: 600; color: var(--good); } .failed { color: var(--bad); }
-.wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td:first-child { min-width: 9rem; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
-code { overflow-wrap: anywhere; font-size: .85rem; } small { opacity: .75; }
-"""
+from slewrl.report.page import Badge, Block, Card, Cell, DataTable, Page, Words
 
 
 def page(certificate: dict[str, Any]) -> str:
     """Render the certificate as one self-contained HTML page."""
+    lead = f"slewrl {certificate['slewrl']}, {certificate['date']}"
+    cards = [
+        *cards_of(certificate),
+        Card(
+            "not",
+            "What this does not say",
+            [
+                Words(
+                    "That the policy is good, that the limits are those of your robot, or that the file comes from "
+                    "who you think it does. Digests find damage; they are no signature."
+                )
+            ],
+        ),
+    ]
+    return Page(f"{certificate['bundle']}: certificate", lead, _badge(certificate), cards).html()
+
+
+def cards_of(certificate: dict[str, Any]) -> list[Card]:
+    """What was checked, card by card."""
+    trial, budget = certificate["trial"], certificate["budget"]
+    limits = f"Limits per control step and the first pose, in {certificate['units']}"
+    return [
+        Card("file", "The file", [_facts("The file", _file_rows(certificate))]),
+        Card("trial", "The trial", [_trial_text(trial), _facts("The trial", _trial_rows(trial, budget))]),
+        Card("parity", "Torch and ONNX Runtime", [_facts("Parity", _parity_rows(certificate["parity"]))]),
+        Card("time", "Time per step on this machine", [_facts("Time", _latency_rows(certificate["latency_us"]))]),
+        Card("limits", limits, _limits(certificate)),
+    ]
+
+
+def _badge(certificate: dict[str, Any]) -> Badge:
     passed, trial = certificate["passed"], certificate["trial"]
-    budget = certificate["budget"]
-    over = "" if budget is None else f", {trial['over_budget']:,} steps over the budget"
-    verdict = (
-        f"Passed: {trial['joint_steps']:,} commands to joints checked in exact arithmetic, "
-        f"{trial['violations']:,} outside the limits{over}."
-        if passed
-        else f"NOT passed: {trial['violations']:,} commands outside the limits{over}, "
+    over = "" if certificate["budget"] is None else f", {trial['over_budget']:,} steps over the budget"
+    if passed:
+        return Badge(
+            True,
+            f"Passed: {trial['joint_steps']:,} commands to joints checked in exact arithmetic, "
+            f"{trial['violations']:,} outside the limits{over}.",
+        )
+    return Badge(
+        False,
+        f"NOT passed: {trial['violations']:,} commands outside the limits{over}, "
         f"{trial['bad_observations'] - trial['held']:,} bad observations not held, "
         f"{trial['misbehaved']:,} other failures ({trial['first_misbehaviour'] or 'none'}), "
-        f"ONNX parity {'held' if certificate['parity']['passed'] else 'broken'}."
+        f"ONNX parity {'held' if certificate['parity']['passed'] else 'broken'}.",
     )
-    parts = [
-        f"<h1>{escape(certificate['bundle'])}</h1>",
-        f"<p><small>slewrl {escape(certificate['slewrl'])}, {escape(certificate['date'])}</small></p>",
-        f'<p class="verdict{"" if passed else " failed"}">{escape(verdict)}</p>',
-        _section("The file", _table(_file_rows(certificate))),
-        _section("The trial", _trial_text(trial) + _table(_trial_rows(trial, budget))),
-        _section("Torch and ONNX Runtime", _table(_parity_rows(certificate["parity"]))),
-        _section("Time per step on this machine", _table(_latency_rows(certificate["latency_us"]))),
-        _section(f"Limits per control step and the first pose, in {certificate['units']}", _limits(certificate)),
-        "<p><small>What this does not say: that the policy is good, that the limits are those of your robot, or that "
-        "the file comes from who you think it does. Digests find damage; they are no signature.</small></p>",
-    ]
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><style>{STYLE}</style>'
-    title = f"<title>{escape(certificate['bundle'])}: certificate</title>"
-    return f'<!doctype html><html lang="en"><head>{head}{title}</head><body>{"".join(parts)}</body></html>\n'
 
 
-def _section(title: str, body: str) -> str:
-    return f"<h2>{escape(title)}</h2>{body}"
-
-
-def _table(rows: dict[str, str]) -> str:
-    cells = "".join(
-        f'<tr><td>{escape(key)}</td><td class="number">{escape(value)}</td></tr>' for key, value in rows.items()
+def _facts(name: str, rows: Mapping[str, str]) -> DataTable:
+    return DataTable(
+        name, (), [(Cell(key, kind="words", head=True), Cell(x, kind="long number")) for key, x in rows.items()]
     )
-    return f'<div class="wide"><table>{cells}</table></div>'
 
 
 def _file_rows(certificate: dict[str, Any]) -> dict[str, str]:
@@ -70,10 +73,11 @@ def _file_rows(certificate: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _trial_text(trial: dict[str, Any]) -> str:
-    return (
-        f"<p>{trial['steps']:,} steps of the controller that runs on the robot, seed {trial['seed']}. Each command "
-        "was compared with the one before and with the limits without rounding error. On the way:</p>"
+def _trial_text(trial: dict[str, Any]) -> Words:
+    return Words(
+        f"{trial['steps']:,} steps of the controller that runs on the robot, seed {trial['seed']}. Each command "
+        "was compared with the one before and with the limits without rounding error. On the way:",
+        kind="",
     )
 
 
@@ -110,19 +114,16 @@ def _latency_rows(timing: dict[str, float]) -> dict[str, str]:
     return {names[key]: f"{value:.1f} us" for key, value in timing.items()}
 
 
-def _limits(certificate: dict[str, Any]) -> str:
+def _limits(certificate: dict[str, Any]) -> list[Block]:
     budget, start = certificate["budget"], "starts from"
     joints = [{**row, start: x} for row, x in zip(certificate["limits"], certificate["default_pose"], strict=True)]
     columns = ("up", "down", "low", "high", start)
-    head = "<th>joint</th>" + "".join(f'<th class="number">{name}</th>' for name in columns)
     rows = [
-        f"<tr><td>{escape(str(row['name']))}</td>"
-        + "".join(f'<td class="number">{float(row[name]):.6g}</td>' for name in columns)
-        + "</tr>"
+        (Cell(str(row["name"]), head=True), *(Cell(f"{float(row[name]):.6g}", float(row[name])) for name in columns))
         for row in joints
     ]
-    table = f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+    table = DataTable("Limits", ("joint", *(f"#{name}" for name in columns)), rows)
     if budget is None:
-        return table
+        return [table]
     spend = f"All joints together spend at most {float(budget):.6g} joints at full rate: the sum of |change| / rate,"
-    return f"{table}<p>{spend} in the rates of that step.</p>"
+    return [table, Words(f"{spend} in the rates of that step.", kind="")]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from slewrl.paper import measures as m
 from slewrl.paper.grids import METHODS, TASKS
 from slewrl.paper.measures import Measure, Measured
-from slewrl.paper.published import STEPS
+from slewrl.paper.values import STEPS
 from slewrl.report.data import Results
 from slewrl.report.tables import count
 from slewrl.report.verdicts import UNDECIDED, Allowed, Verdict, above, below, between, said, verdict
@@ -56,11 +56,16 @@ class Finding:
     def judged(self) -> str:
         """The verdict with what it stands for: fewer steps than the paper's, or why there is none."""
         if self.verdict == "undecided":
-            reasons = dict.fromkeys(n.why for n in self.measured.numbers.values() if n.why) if self.measured else {}
-            return f"{UNDECIDED}: {'; '.join(reasons)}" if reasons else UNDECIDED
+            return f"{UNDECIDED}: {'; '.join(self.reasons)}" if self.reasons else UNDECIDED
         budgets = self.measured.budgets if self.measured else {}
         short = any(min(steps) < STEPS[task] for task, steps in budgets.items() if task in STEPS)
         return f"{self.verdict} at this budget" if short and self.verdict != "not measured here" else self.verdict
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why numbers decide nothing, each reason once."""
+        numbers = self.measured.numbers.values() if self.measured and self.verdict == "undecided" else ()
+        return list(dict.fromkeys(number.why for number in numbers if number.why))
 
     @property
     def said(self) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from slewrl.paper.printed import is_printed
-from slewrl.paper.published import NO_TARGETS, STEPS, published
+from slewrl.paper.values import NO_TARGETS, STEPS, paper_value
 from slewrl.report import walking
 from slewrl.report.data import Array, Result, Results, Score, changes, score
 from slewrl.report.methods import backbone, called, in_order
@@ -68,7 +68,7 @@ def compare(results: Results) -> list[Comparison]:
         if not (result.as_shipped or as_in_paper(result)):
             continue
         for theirs, ours in (ROBOT_METRICS if walking.is_walking(result) else METRICS).items():
-            paper = published(result, theirs)
+            paper = paper_value(result, theirs)
             if paper and result.cell.task in STEPS:
                 found.append(_compared(result, ours, paper))
     return found

@@ -8,14 +8,14 @@ import numpy as np
 
 from slewrl.paper import printed
 from slewrl.paper.grids import LAMBDAS, METHODS, ROBOT_UPDATES, TASKS
-from slewrl.paper.published import published
+from slewrl.paper.values import paper_value
 from slewrl.report import estimates as e
 from slewrl.report import walking
 from slewrl.report.data import Array, Broken, Result, Results, Run, changes
 from slewrl.report.estimates import Estimate
-from slewrl.report.learned import NOBODY, nobody_learned
+from slewrl.report.figures.sensitivity import sweeps
 from slewrl.report.methods import LABELS, backbone, called, prices, promises
-from slewrl.report.sensitivity import sweeps
+from slewrl.report.verdicts import NOBODY, nobody_learned
 
 Numbers = Mapping[str, Estimate]
 """What was measured -> its value and interval, in the words of a table."""
@@ -316,7 +316,7 @@ def use_against_paper(results: Results) -> Measured | None:
     taken = {}
     for task, agent in product(TASKS, ("sac", "td3")):
         found = found_in(results, task, "tight", agent, "ddsrad")
-        if found and (paper := published(found, "utilization")):
+        if found and (paper := paper_value(found, "utilization")):
             taken[f"{task} {backbone(agent)}"] = mean_use(found).scaled(1, -paper.mean), [found]
     return gathered(taken)
 

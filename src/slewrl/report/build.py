@@ -3,15 +3,13 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from slewrl.paper import claims, compare, families
-from slewrl.report.campaign_page import write_page
+from slewrl.report.campaign_page import render
 from slewrl.report.data import Results, load
-from slewrl.report.plates import plates
-from slewrl.report.seedwise import seed_tables
-from slewrl.report.tables import as_csv, latex, markdown, pipe_table, tables
-from slewrl.report.tidy import tidy
-
-Rows = Sequence[dict[str, str | float | int]]
+from slewrl.report.figures import figures_of, look_of
+from slewrl.report.figures.style import WIDTH
+from slewrl.report.sections import Section, sections_of
+from slewrl.report.seeds import seed_tables, tidy
+from slewrl.report.tables import as_csv, latex, markdown, tables
 
 
 def report(
@@ -20,6 +18,9 @@ def report(
     html: bool,
     say: Callable[[str], None] = lambda line: None,
     pdf: bool = False,
+    overlay: bool = False,
+    width: float = WIDTH,
+    more: Sequence[Section] = (),
 ) -> list[Path]:
     """Report on a campaign, or on several as one; returns what was written.
 
@@ -28,49 +29,45 @@ def report(
         out: folder for tables/, figures/ and index.html; made if there is none.
         html: whether to write the page.
         say: called with a line now and then.
-        pdf: whether to write each figure as PDF, too; to embed its letters takes longer than to draw it.
+        pdf: whether to write each figure as PDF, too.
+        overlay: whether to draw all methods in one panel, too.
+        width: inches, of every figure.
+        more: sections of the caller's own, before those that the campaign has.
     """
     folders = [campaigns] if isinstance(campaigns, Path) else list(campaigns)
     results = load(*folders)
-    table1 = families.table_of(results, folders[0]) if len(folders) == 1 else families.NO_TABLE1
-    written = write_tables(results, out / "tables", table1)
+    written = write_tables(results, out / "tables")
+    sections = [*more, *sections_of(results, folders[0] if len(folders) == 1 else None)]
+    texts = {name: text for section in sections for name, text in section.files.items()}
+    written += [_write(out / "tables" / name, text) for name, text in texts.items()]
     say(f"{len(results.runs)} of {results.planned} runs, {len(written)} tables")
-    if table1.command:
-        say(f"Table 1 lacks what a layer decides alone; {table1.command} measures it")
+    for section in sections:
+        if section.notice:
+            say(section.notice)
     (out / "figures").mkdir(exist_ok=True)
-    drawn = []
-    for plate in plates(results):
-        paths, svg = plate.save(out / "figures", html, pdf)
+    drawn, look = [], look_of(results, width)
+    for figure in figures_of(results, overlay):
+        paths, svg = figure.save(out / "figures", look, html, pdf)
         written += paths
-        drawn.append((plate, svg))
-        say(plate.title)
+        drawn.append((figure, svg))
+        say(figure.title)
     if html:
-        write_page(out / "index.html", results, drawn, table1)
-        written.append(out / "index.html")
+        written.append(_write(out / "index.html", render(results, drawn, out, sections)))
     return written
 
 
-def write_tables(results: Results, folder: Path, table1: families.Table1 = families.NO_TABLE1) -> list[Path]:
-    """Results, claims, the comparison with the paper and its Table 1, each in the formats that suit it."""
+def write_tables(results: Results, folder: Path) -> list[Path]:
+    """The results as Markdown, LaTeX and CSV."""
     found = [*tables(results), *seed_tables(results)]
     texts = {
         "results.md": "\n".join(map(markdown, found)),
         "results.tex": "\n".join(map(latex, found)),
         "results.csv": as_csv(tidy(results)),
     }
-    others: dict[str, Rows] = {
-        "claims": claims.rows(claims.findings(results)),
-        "compare": compare.rows(compare.compare(results)),
-    }
-    for name, rows in others.items():
-        if rows:
-            texts |= {f"{name}.csv": as_csv(rows), f"{name}.md": pipe_table(rows)}
-    if table1.rows:
-        texts |= {"table1.csv": as_csv(families.plain(table1.rows)), "table1.md": families.markdown(table1)}
-    return [_write(folder / name, text.encode()) for name, text in texts.items()]
+    return [_write(folder / name, text) for name, text in texts.items()]
 
 
-def _write(path: Path, data: bytes) -> Path:
+def _write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    path.write_bytes(text.encode())
     return path

@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 from slewrl.agents import recipes
 from slewrl.campaign.store import joined, last_row, state_of
 from slewrl.io.files import read_json, read_text
-from slewrl.paper.printed import is_printed
-from slewrl.paper.printed import options as printed_options
+from slewrl.report.sections import PAPER
 from slewrl.report.stats import mean_std
 from slewrl.training.spec import RunSpec
 
 Array = NDArray[np.float64]
 FIELDS = ("environments", "learning_starts", "batch_size", "capacity", "evaluate_every", "evaluate_episodes")
 """Fields of a run that are named only where they vary within a campaign."""
-PAPER = ("mean_bound=tanh",)
+PAPERS_OPTIONS = ("mean_bound=tanh",)
 """Options that say that a run does as the paper does; named, unless all runs of the campaign do."""
 PRINTED = "everything as the paper prints it"
 DEFAULTS = {name: getattr(RunSpec(), name) for name in FIELDS}
@@ -67,10 +66,10 @@ class Names:
     """
 
     def __init__(self, specs: Sequence[RunSpec]) -> None:
-        self._printed = all(map(is_printed, specs))
+        self._printed = all(map(_is_printed, specs))
         self._options = Counter(option for spec in specs for option in set(self._said(spec)))
         everyones = [option for option, n in self._options.items() if n == len(specs)]
-        self._shared = [option for option in everyones if option not in PAPER]
+        self._shared = [option for option in everyones if option not in PAPERS_OPTIONS]
         self._varied = [name for name in FIELDS if len({getattr(spec, name) for spec in specs}) > 1]
         self._recipes: dict[str, set[str]] = {}
         for spec in specs:
@@ -113,9 +112,14 @@ def _recipe(spec: RunSpec) -> str:
     return spec.recipe or recipes.default(spec.agent)
 
 
+def _is_printed(spec: RunSpec) -> bool:
+    """Whether a run does as the paper prints it."""
+    return bool(PAPER["is_printed"](spec))
+
+
 def _looks_printed(spec: RunSpec) -> bool:
     """Whether a run has the paper's entropy and mean, but not its recipe."""
-    return spec.density == "action" and set(PAPER) <= set(options(spec)) and not is_printed(spec)
+    return spec.density == "action" and set(PAPERS_OPTIONS) <= set(options(spec)) and not _is_printed(spec)
 
 
 def options(spec: RunSpec) -> list[str]:
@@ -126,9 +130,11 @@ def options(spec: RunSpec) -> list[str]:
 
 def changes(spec: RunSpec) -> list[str]:
     """Those options that are neither our defaults nor, in a run as the paper prints it, the paper's."""
-    if not is_printed(spec):
+    if not _is_printed(spec):
         return options(spec)
-    papers = [f"{name}={word(x)}" for part in printed_options(spec.agent, spec.layer) for name, x in part.items()]
+    papers = [
+        f"{name}={word(x)}" for part in PAPER["printed_options"](spec.agent, spec.layer) for name, x in part.items()
+    ]
     return [option for option in options(spec) if option not in papers]
 
 
@@ -226,13 +232,8 @@ class Run:
         return Broken(int(found), round(steps) * len(self.joints))
 
     @property
-    def actions_checked(self) -> int:
-        """Joint actions compared with their limits in exact arithmetic: in training and in every evaluation."""
-        return self.trained.of + self.evaluated.of
-
-    @property
     def violations(self) -> int:
-        """How many of them broke a limit."""
+        """Joint actions that broke a limit, in training and in every evaluation."""
         return self.trained.actions + self.evaluated.actions
 
     def _trained(self, name: str) -> float:

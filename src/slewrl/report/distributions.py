@@ -54,12 +54,6 @@ def beta_quantile(a: float, b: float, p: float) -> float:
     return bisected(lambda x: beta_cdf(a, b, x) - p, 0.0, 1.0)
 
 
-def t_cdf(t: float, df: float) -> float:
-    """P(T <= t) of Student's t."""
-    tail = beta_cdf(df / 2, 0.5, df / (df + t * t)) / 2
-    return 1 - tail if t > 0 else tail
-
-
 @lru_cache(maxsize=4096)
 def t_quantile(p: float, df: float) -> float:
     """The t with P(T <= t) = p, p in (0, 1); df need not be whole (Welch's is not)."""

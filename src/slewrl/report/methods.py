@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from slewrl.paper.grids import METHODS, RIVALS
+from slewrl.campaign.grids import METHODS, RIVALS
 from slewrl.report.data import Result
 
 LABELS = {
@@ -37,6 +37,8 @@ WORDS = {
 BACKBONES = {"sac": "SAC", "td3": "TD3", "fastsac": "FastSAC", "ppo": "PPO", "ppo_lag": "PPO-Lagrangian"}
 ROBOT_METHODS = ("boxpre", "post", "srad_qp", "srad_ball", "dtanh", "ddsrad")
 """In the order of the paper's table of the robots, which is not that of its others."""
+REFERENCE = "ddsrad"
+"""The method that every other is compared with."""
 UNLIMITED = "none"
 """The one layer that promises no limit."""
 PRICED = "ppo_lag"

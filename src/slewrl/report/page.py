@@ -1,212 +1,217 @@
-"""One HTML page about training runs side by side: no network, no other file, light and dark, desk and phone."""
+"""Pages made of cards: the demo's, a campaign's and a certificate's, from one template with everything escaped.
+
+A page is one file that needs no network, follows the reader's colour scheme, and fits a phone.
+"""
 
 import base64
 import dataclasses
-import io
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from html import escape
+from functools import cache
 from pathlib import Path
-from string import Template
+from typing import Any, ClassVar
+from urllib.parse import quote
 
-from matplotlib.figure import Figure
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
-from slewrl.report.figures import (
-    DARK,
-    LIGHT,
-    Ground,
-    RunResult,
-    as_svg,
-    increment_densities,
-    learning_curves,
-    utilisation_bars,
-)
+from slewrl.report.colours import DARK, LIGHT, Ground
 
-TEMPLATE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
-STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-"""What all our pages look like."""
-Extra = tuple[str, str, Figure]
-"""A figure of the caller's own: title, caption and what to show, on white in either scheme."""
+TEMPLATES = Path(__file__).with_name("templates")
+UNSAFE = re.compile(r"[^\w !$'()*+,\-./:;<=>?@\[\]{|}~]+", re.ASCII)
+"""What an address cannot hold as it is."""
+
+
+# ---------------------------------------------------------------------- what a page is made of
 
 
 @dataclass(frozen=True)
-class Demo:
-    """What was run, and what is needed to run it again."""
+class Cell:
+    """One entry of a table."""
 
-    task: str
-    """A Gymnasium id."""
-    limits: str
-    """The preset of the limits."""
-    agent: str
-    """What learned, as in a sentence: SAC."""
-    joints: tuple[str, ...]
-    """What to call each joint, (d,)."""
-    steps: int
-    """Environment steps of each run."""
-    episodes: int
-    """Episodes of each final evaluation."""
-    seconds: float
-    """Wall-clock time of it all."""
-    runs: tuple[RunResult, ...]
-    """In the order to show them."""
-    versions: Mapping[str, str]
-    """Package -> version."""
-    seeds: Mapping[str, int]
-    """What was seeded -> with what."""
-    commands: tuple[str, ...]
-    """To train the same for longer, one line each."""
+    text: str
+    value: float | None = None
+    """The exact number, to sort by; nan if there is none. None of words."""
+    kind: str = ""
+    """Classes of the style sheet."""
+    small: str = ""
+    """A second line."""
+    links: Sequence[tuple[str, str]] = ()
+    """Words and addresses, after the text."""
+    head: bool = False
+    """Whether it names its row."""
 
-    def __post_init__(self) -> None:
-        """Refuse runs that do not fit the joints."""
-        if not self.runs:
-            raise ValueError("runs is empty: there is nothing to show")
-        for run in self.runs:
-            if len(run.per_joint) != len(self.joints):
-                raise ValueError(
-                    f"{run.name} has {len(run.per_joint)} joints, expected {len(self.joints)}: {self.joints}"
-                )
+    @property
+    def exact(self) -> str:
+        """The number as JavaScript reads it; "" if there is none, which is sorted last."""
+        return "" if self.value is None or math.isnan(self.value) else repr(float(self.value))
 
 
-def write_page(path: Path, demo: Demo, extras: Sequence[Extra] = ()) -> None:
-    """Write the page; ``extras`` follow the figures of the runs."""
-    path.write_text(render(demo, extras), encoding="utf-8")
+@dataclass(frozen=True)
+class DataTable:
+    """Rows that sort and filter, in a box that scrolls where the page must not."""
+
+    part: ClassVar[str] = "table"
+    name: str
+    heads: Sequence[str]
+    """With # before those of numbers; none for a list of facts."""
+    rows: Sequence[Sequence[Cell]]
+    example: str = ""
+    """What one might filter by; "" for a table that neither sorts nor filters."""
 
 
-def render(demo: Demo, extras: Sequence[Extra] = ()) -> str:
-    """The page's HTML."""
-    names = " and ".join(run.label for run in demo.runs)
-    lead = (
-        f"{demo.agent} was trained on {demo.task} under the “{demo.limits}” limits, once with each action layer: "
-        f"{demo.steps:,} steps each, {demo.seconds:.0f} seconds in all. "
-        f"Each policy then played {demo.episodes} episodes without exploration."
+@dataclass(frozen=True)
+class Picture:
+    """A figure with its words."""
+
+    part: ClassVar[str] = "picture"
+    title: str
+    caption: str
+    address: Markup
+    """Made by `svg_address`."""
+
+    @property
+    def alt(self) -> str:
+        """What it shows, for those who do not see it."""
+        return f"{self.title}. {self.caption}"
+
+
+@dataclass(frozen=True)
+class Words:
+    """A paragraph; ``code`` is what to type, after it."""
+
+    part: ClassVar[str] = "words"
+    text: str
+    kind: str = "caption"
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list of sentences."""
+
+    part: ClassVar[str] = "bullets"
+    items: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Commands:
+    """What to type, numbered: ``name`` and a number is each one's anchor."""
+
+    part: ClassVar[str] = "commands"
+    name: str
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and what they are."""
+
+    part: ClassVar[str] = "facts"
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A title inside a card."""
+
+    part: ClassVar[str] = "heading"
+    text: str
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What is shown only when asked for."""
+
+    part: ClassVar[str] = "folded"
+    summary: str
+    blocks: Sequence["Block"]
+
+
+Block = DataTable | Picture | Words | Bullets | Commands | Facts | Heading | Folded
+
+
+@dataclass(frozen=True)
+class Card:
+    """A titled part of a page; one of pictures alone flows in columns."""
+
+    name: str
+    """Its anchor."""
+    title: str
+    blocks: Sequence[Block]
+    kind: str = ""
+    """Classes of the style sheet."""
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A page's first words: good news, or bad."""
+
+    good: bool
+    headline: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything on it."""
+
+    title: str
+    lead: str
+    badge: Badge | None
+    cards: Sequence[Card]
+
+    def html(self) -> str:
+        """One file."""
+        script = _file("page.js")
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        return (
+            _environment()
+            .get_template("page.html")
+            .render(
+                page=self,
+                style=_file("page.css"),
+                light=_variables(LIGHT),
+                dark=_variables(DARK),
+                script=script,
+                hash=Markup(f"sha256-{digest}"),
+            )
+        )
+
+
+# ---------------------------------------------------------------------- how it is written
+
+
+def svg_address(svg: bytes) -> Markup:
+    """A figure as an address. Base64 would be a third longer, and there may be forty figures."""
+    plain = svg.decode().replace('"', "'")
+    return Markup("data:image/svg+xml," + UNSAFE.sub(lambda found: quote(found[0]), plain))
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_thousands,
     )
-    return TEMPLATE.substitute(
-        title=escape(f"{names} on {demo.task}"),
-        lead=escape(lead),
-        light=variables(LIGHT),
-        dark=variables(DARK),
-        style=STYLE,
-        badge=_badge(demo.runs),
-        table=_table(demo),
-        figures="\n".join([*_run_figures(demo), *(_extra(*extra) for extra in extras)]),
-        provenance=_provenance(demo),
-    )
 
 
-def _badge(runs: Sequence[RunResult]) -> str:
-    broken, checked = sum(run.violations for run in runs), sum(run.actions_checked for run in runs)
-    each = "; ".join(f"{run.label} {run.violations:,} of {run.actions_checked:,}" for run in runs)
-    return badge(broken, checked, f"One action is one joint at one control step, in training or evaluation: {each}.")
+def _thousands(value: Any) -> Any:
+    """Words with their thousands kept together; what is markup stays as it is."""
+    return re.sub(r"(?<=\d) (?=\d{3}\b)", "\u202f", value) if type(value) is str else value
 
 
-def badge(broken: int, checked: int, words: str, whose: str = "") -> str:
-    """How many joint actions broke a limit, of how many, as a page's first words: green, or red.
-
-    ``whose``: of which methods, with a blank after it.
-    """
-    return (
-        f'<div class="badge {"bad" if broken else "good"}"><strong><span aria-hidden="true">{"✗" if broken else "✓"}'
-        f"</span> {broken:,} of {checked:,} actions {whose}broke a limit, checked in exact arithmetic</strong>"
-        f"<p>{escape(words)}</p></div>"
-    )
+def _file(name: str) -> Markup:
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
 
 
-def _table(demo: Demo) -> str:
-    rows: dict[str, Callable[[Mapping[str, float]], str]] = {
-        "Return, mean": lambda row: _number(row["return_mean"]),
-        "Return, standard deviation": lambda row: _number(row["return_std"]),
-        "Share of the rate limits used": lambda row: f"{row['utilisation']:.1%}",
-        "… as the mean of the joints’ shares": lambda row: f"{row['utilisation_mean']:.1%}",
-        "Executed actions outside a limit": lambda row: f"{row['violations']:,.0f} ({_percent(row['violation_rate'])})",
-        "Actions shown to the critic outside one": lambda row: _percent(row["raw_violation_rate"]),
-        "Steps per episode": lambda row: f"{row['length_mean']:.1f}",
-    }
-    head = "".join(f'<th scope="col">{escape(run.label)}</th>' for run in demo.runs)
-    body = ""
-    for name, show in rows.items():
-        cells = "".join(f"<td>{escape(show(run.final))}</td>" for run in demo.runs)
-        body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>\n'
-    about = " ".join(f"{run.label}: {run.about}." for run in demo.runs if run.about)
-    return (
-        f"<h2>Final evaluation, {demo.episodes} episodes</h2>\n<table><thead><tr><td></td>{head}</tr></thead>\n"
-        f'<tbody>{body}</tbody></table><p class="caption">{escape(about)}</p>'
-    )
-
-
-def _run_figures(demo: Demo) -> list[str]:
-    labels, joints = " and ".join(run.label for run in demo.runs), ", ".join(demo.joints)
-    ends = "; ".join(f"{run.label} from {_number(run.returns[0])} to {_number(run.returns[-1])}" for run in demo.runs)
-    uses = "; ".join(f"{run.label} {', '.join(f'{use:.0%}' for use in run.per_joint)}" for run in demo.runs)
-    return [
-        _drawn(
-            "Learning",
-            f"Return of the evaluations during training, higher is better: {ends}. One run each: enough to see how "
-            "they went, not to say which is better.",
-            partial(learning_curves, demo.runs),
-            f"Learning curves. {ends}.",
-        ),
-        _drawn(
-            "How much of its limit each joint uses",
-            "Mean of |increment| / limit in the final evaluation. At 100% a joint’s command changes as fast as it may "
-            "at every step; a short bar is a command that hardly changes.",
-            partial(utilisation_bars, demo.runs, demo.joints),
-            f"Bars of utilisation by joint ({joints}). {uses}.",
-        ),
-        _drawn(
-            "How the increments spread",
-            "Every step of the final evaluation, by joint. A peak at 0 is a command held, a peak at −1 or 1 a command "
-            "pressed against its rate limit. Nothing lies beyond ±1 unless a limit was broken.",
-            partial(increment_densities, demo.runs, demo.joints),
-            f"Histograms of increment over limit by joint ({joints}), {labels}.",
-        ),
-    ]
-
-
-def _drawn(title: str, caption: str, draw: Callable[[Ground], Figure], alt: str) -> str:
-    light, dark = (data_uri(as_svg(draw, ground), "svg+xml") for ground in (LIGHT, DARK))
-    source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-    return figure_card("", title, caption, f'<picture>{source}<img src="{light}" alt="{escape(alt)}"></picture>')
-
-
-def _extra(title: str, caption: str, figure: Figure) -> str:
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=130, facecolor="white")
-    uri = data_uri(file.getvalue(), "png")
-    return figure_card(
-        "wide", title, caption, f'<div class="scroll" tabindex="0"><img src="{uri}" alt="{escape(title)}"></div>'
-    )
-
-
-def figure_card(kind: str, title: str, caption: str, image: str) -> str:
-    """A figure with its words; ``image`` is HTML, the rest plain text."""
-    words = f'<figcaption class="caption">{escape(caption)}</figcaption>'
-    return f'<figure class="{kind}"><h2>{escape(title)}</h2>{image}{words}</figure>'
-
-
-def _provenance(demo: Demo) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in demo.versions.items())
-    seeds = ", ".join(f"{name} {seed}" for name, seed in demo.seeds.items())
-    commands = "\n".join(demo.commands)
-    return (
-        f"<dl><dt>Versions</dt><dd>{escape(versions)}</dd><dt>Seeds</dt><dd>{escape(seeds)}</dd></dl>"
-        f"<p>To train the same for longer:</p><pre>{escape(commands)}</pre>"
-    )
-
-
-def data_uri(data: bytes, kind: str) -> str:
-    """An image as an address that needs no other file; ``kind``: png or svg+xml."""
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-
-
-def variables(ground: Ground) -> str:
+def _variables(ground: Ground) -> Markup:
     """A ground's colours for a style sheet."""
-    return " ".join(f"--{name}: {value};" for name, value in dataclasses.asdict(ground).items())
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g}%"  # three digits, so that a rare event does not round to none
+    return Markup(" ".join(f"--{name}: {value};" for name, value in dataclasses.asdict(ground).items()))

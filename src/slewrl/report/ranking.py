@@ -3,19 +3,23 @@
 What is the best of one, leaves others out in silence, or takes the highest mean for the best method, misleads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from slewrl.report import estimates as e
 from slewrl.report.data import Result
-from slewrl.report.learned import NOBODY, nobody_learned
 from slewrl.report.methods import called, prices, promises
 from slewrl.report.tables import amount, contenders, plus_minus
-from slewrl.report.verdicts import UNDECIDED, said
+from slewrl.report.verdicts import NOBODY, UNDECIDED, nobody_learned, said
 
 
 def best(panel: Sequence[Result]) -> Result:
     """The highest mean return of a method that kept every limit; of any, if none did."""
     return max(contenders(panel) or panel, key=lambda r: r.score.mean)
+
+
+def by_return(results: Iterable[Result]) -> list[Result]:
+    """The highest mean return first; which is no verdict."""
+    return sorted(results, key=lambda r: -r.score.mean)
 
 
 def lead(panel: Sequence[Result], beside: str = "") -> str:

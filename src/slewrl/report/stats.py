@@ -268,18 +268,6 @@ def probability_of_improvement(x: Scores, y: Scores) -> float:
     return _improvement(*_matched(x, y))
 
 
-def probability_of_improvement_interval(
-    x: Scores, y: Scores, samples: int = 2000, level: float = 0.95, seed: int = 0
-) -> tuple[float, float]:
-    """Interval (low, high) of `probability_of_improvement`, by `stratified_bootstrap` of x and of y independently.
-
-    For many runs. Where every run of x beats every one of y it has no width: see `improvement_interval`.
-    """
-    left, right = _matched(x, y)
-    k = len(left)
-    return stratified_bootstrap(left + right, lambda tasks: _improvement(tasks[:k], tasks[k:]), samples, level, seed)
-
-
 def improvement_interval(x: NDArray[np.floating], y: NDArray[np.floating], level: float = 0.95) -> Interval:
     """Interval of P(X > Y) + P(X = Y) / 2 on one task, for few runs: Clopper and Pearson's of m = min(runs) trials.
 

@@ -7,17 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from slewrl.paper.published import (
-    ENVIRONMENTS,
-    NO_TARGETS,
-    STEPS,
-    limits_in_tables,
-    published,
-    under_other_limits,
-)
 from slewrl.report import walking
 from slewrl.report.data import Result, Results, Score
 from slewrl.report.methods import NOTES, ROBOT_METHODS, Note, backbone, in_order, kind, label, notes, prices, promises
+from slewrl.report.sections import PAPER
 
 Task = tuple[str, int]
 """A task and the budget it was trained with: some columns."""
@@ -27,8 +20,6 @@ NARROW = 6
 """Columns of numbers that fit one column of a page."""
 PAPERS = "– the paper’s"
 """What a row of the paper's numbers is called."""
-NO_TARGET = "§"
-"""Marks a number of the paper's that nothing is judged by."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +103,7 @@ class Table:
 
     def notes(self) -> list[str]:
         """The footnotes it needs."""
-        others = under_other_limits(self.results, self.limits)
+        others: list[str] = PAPER["under_other_limits"](self.results, self.limits)
         return notes(self.results) + others + (robot_notes(self) if self.walks and self.about else [])
 
 
@@ -131,7 +122,7 @@ def contenders(panel: Iterable[Result]) -> list[Result]:
 def tables(results: Results) -> list[Table]:
     """Every table there is anything for, tight limits before wide ones; of walking robots two, as in the paper."""
     found = []
-    named = limits_in_tables(results)
+    named = PAPER["limits_in_tables"](results)
     for limits, agent in sorted({(named[r.cell], r.cell.agent) for r in results}):
         there = [r for r in results.where(agent=agent) if named[r.cell] == limits]
         if others := tuple(r for r in there if not walking.is_walking(r)):
@@ -212,11 +203,6 @@ ROBOTS = (
     ),
 )
 """The two parts of the paper's table of the robots: columns, what to call them, and what they are."""
-PAPERS_SETTING = (
-    "The paper’s: IsaacLab, 5 seeds of 1 000 episodes, {} steps if each of its gradient steps is one step of all "
-    f"{count(ENVIRONMENTS)} environments. Ours: MuJoCo, at the steps above; numbers at another budget cannot confirm "
-    "or refute each other."
-)
 
 
 def entries(table: Table, method: str, task: Task, bold: str) -> list[str]:
@@ -236,10 +222,9 @@ def entries(table: Table, method: str, task: Task, bold: str) -> list[str]:
 
 def papers_number(result: Result | None, column: Column) -> str:
     """The paper's number to be shown beside ours; "" if it has none, or if it is of the layer with other options."""
-    if result is None or result.cell.method != result.layer or not (paper := published(result, column.metric)):
+    if result is None or result.cell.method != result.layer or not (paper := PAPER["value"](result, column.metric)):
         return ""
-    mark = NO_TARGET if (result.cell.task, column.metric) in NO_TARGETS else ""
-    return plus_minus(paper, column.show) + mark
+    return plus_minus(paper, column.show) + str(PAPER["mark"](result.cell.task, column.metric))
 
 
 def papers(table: Table, method: str) -> list[str]:
@@ -277,13 +262,9 @@ def _outnumbered(panel: Sequence[Result]) -> bool:
 
 def robot_notes(table: Table) -> list[str]:
     """What a table of walking robots means."""
-    tasks = dict.fromkeys(task for task, _ in table.tasks)
     notes = [table.about.format(**walking.episodes(table.results))]
     if any(papers(table, method) for method in table.methods):
-        budgets = " and ".join(f"{task} at {count(STEPS[task])}" for task in tasks if task in STEPS)
-        notes.append(PAPERS_SETTING.format(budgets))
-        shown = [(task, column.metric) for task in tasks for column in table.columns]
-        notes += [f"{NO_TARGET} No target for ours: {why}." for what, why in NO_TARGETS.items() if what in shown]
+        notes += PAPER["setting"]([task for task, _ in table.tasks], [column.metric for column in table.columns])
     return notes
 
 

@@ -6,15 +6,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from slewrl.paper.published import limits_in_tables, under_other_limits
-from slewrl.report import curves, density, intervals, radar, scatter, sensitivity
+from slewrl.report.colours import COLOURS
 from slewrl.report.data import Result, Results
-from slewrl.report.figures import Ground, as_two_faced_svg, saved
-from slewrl.report.methods import backbone, called, in_order, label
-from slewrl.report.multiples import REFERENCE
+from slewrl.report.figures import curves, increments, means, radar, sensitivity
+from slewrl.report.figures.style import Draw, Look, saved
+from slewrl.report.methods import REFERENCE, backbone, called, in_order, label
 from slewrl.report.ranking import best, change, lead, seeds, unranked
+from slewrl.report.sections import PAPER
 from slewrl.report.tables import amount, count, share
 from slewrl.robots.groups import find_robot
 
@@ -22,7 +21,7 @@ PALETTE = (*curves.LIMITS.values(), *sensitivity.SIX)
 
 
 @dataclass(frozen=True)
-class Plate:
+class CampaignFigure:
     """A figure and its words."""
 
     name: str
@@ -30,15 +29,11 @@ class Plate:
     title: str
     caption: str
     """What to see in it."""
-    draw: Callable[[Ground], Figure]
+    draw: Draw
 
-    def svg(self) -> bytes:
-        """For a page: light and dark in one."""
-        return as_two_faced_svg(self.draw, PALETTE)
-
-    def save(self, folder: Path, html: bool = False, pdf: bool = False) -> tuple[list[Path], bytes]:
+    def save(self, folder: Path, look: Look, html: bool = False, pdf: bool = False) -> tuple[list[Path], bytes]:
         """For slides, and if asked for papers and for a page: the files, and the SVG. Drawn once for all of them."""
-        files = saved(self.draw, ["png", *["svg"] * html, *["pdf"] * pdf], PALETTE)
+        files = saved(self.draw, look, ["png", *["svg"] * html, *["pdf"] * pdf], PALETTE)
         svg = files.pop("svg", b"")
         name = self.name.replace("/", "_")  # limits may be a path
         for kind, data in files.items():
@@ -46,14 +41,20 @@ class Plate:
         return [folder / f"{name}.{kind}" for kind in files], svg
 
 
-def plates(results: Results) -> list[Plate]:
-    """All there is data for."""
+def look_of(results: Results, width: float) -> Look:
+    """How to draw a campaign: every layer of the user's own gets a colour."""
+    layers = dict.fromkeys(result.layer for result in results)
+    return Look(width=width, own=tuple(layer for layer in layers if layer not in COLOURS))
+
+
+def figures_of(results: Results, overlay: bool = False) -> list[CampaignFigure]:
+    """All there is data for; ``overlay``: all methods in one panel, too, as papers have it."""
     found = [*_comparisons(results), *_sweeps(results)]
     for (task, limits, agent, steps), panel in configurations(results).items():
         where = f"{task}, {backbone(agent)}, {limits} limits"
         name = f"{task}-{limits}-{agent}" + ("" if _only_budget(results, task, limits, agent) else f"-{steps}")
-        found += _of_configuration(panel, where, name)
-    named, swept = limits_in_tables(results), sensitivity.in_a_sweep(results)
+        found += _of_configuration(panel, where, name, overlay)
+    named, swept = PAPER["limits_in_tables"](results), sensitivity.in_a_sweep(results)
     for limits, agent in sorted({(named[r.cell], r.cell.agent) for r in results}):
         panel = [r for r in results.where(agent=agent) if named[r.cell] == limits and r.cell not in swept]
         found += _of_backbone(panel, limits, agent)
@@ -74,19 +75,28 @@ def _only_budget(results: Results, task: str, limits: str, agent: str) -> bool:
     return len({r.cell.steps for r in results.where(task=task, limits=limits, agent=agent)}) == 1
 
 
-def _of_configuration(panel: list[Result], where: str, name: str) -> Iterator[Plate]:
+def _of_configuration(panel: list[Result], where: str, name: str, overlay: bool) -> Iterator[CampaignFigure]:
     first, several = best(panel), len(panel) > 1
-    bands = " Bands may go on beyond a panel; thin: seed by seed." if max(len(r.runs) for r in panel) > 1 else ""
-    yield Plate(
+    several_seeds = max(len(r.runs) for r in panel) > 1
+    bands = " Bands may go on beyond a panel; thin lines and dots: seed by seed." if several_seeds else ""
+    yield CampaignFigure(
         f"learning-{name}",
         f"Learning: {where}",
         f"Return of the evaluations during training, {seeds(panel)}, {count(first.cell.steps)} steps. "
         f"In the final evaluation: {lead(panel)}{unranked(panel)}.{bands}",
         partial(curves.learning, panel),
     )
+    if overlay and several:
+        bare = "; of so many the intervals are left to the panels above" if len(panel) > curves.BANDS else ""
+        yield CampaignFigure(
+            f"overlay-{name}",
+            f"Learning, all methods in one panel: {where}",
+            f"The same curves, {seeds(panel)}{bare}; the legend begins with the highest final return.",
+            partial(curves.overlay, panel),
+        )
     most, least = (pick(in_order(panel), key=lambda r: r.utilisation.mean) for pick in (max, min))
     uses = f"Most over all joints: {_use(most)}; least: {_use(least)}" if several else f"Over all joints: {_use(most)}"
-    yield Plate(
+    yield CampaignFigure(
         f"radar-{name}",
         f"How much of its limit each joint uses: {where}",
         "Mean |increment| / limit by joint at the last evaluation. The rim is as fast as allowed at every step. "
@@ -94,24 +104,24 @@ def _of_configuration(panel: list[Result], where: str, name: str) -> Iterator[Pl
         partial(radar.radars, panel),
     )
     if len(first.joints) > 1:
-        pairs = ", ".join(f"{x} and {y}" for x, y in scatter.pairs_of(first))
+        one, other = increments.pair_of(first)
         robot = find_robot(first.cell.task)
-        yield Plate(
+        yield CampaignFigure(
             f"reachable-{name}",
             f"Where two joints went: {where}",
-            f"Executed increments of {pairs} over their limits, from the final evaluations. A square is what the "
-            "limits allow: a method that leaves its corners or edges empty cannot, or would not, go there."
+            f"Executed increments of {one} and {other} over their limits, from the final evaluations. A square is what "
+            "the limits allow: a method that leaves its corners or edges empty cannot, or would not, go there."
             f"{f' {robot.pair_note}' if robot and robot.pair_note else ''}",
-            partial(scatter.increments, panel),
+            partial(increments.scatter, panel),
         )
     edge = max(panel, key=at_the_edge)
-    yield Plate(
+    yield CampaignFigure(
         f"density-{name}",
         f"How the increments spread: {where}",
         "Every step of the final evaluations, a strip a method. Light at the ends: a command pressed against its "
         f"limit; light in the middle: a command held. {'Most often within' if several else 'Within'} 4 % of a limit: "
         f"{called(edge)}, {at_the_edge(edge):.0%} of joint steps.",
-        partial(density.densities, panel),
+        partial(increments.densities, panel),
     )
 
 
@@ -124,30 +134,32 @@ def at_the_edge(result: Result) -> float:
     return float(np.mean(shares))
 
 
-def _of_backbone(panel: list[Result], limits: str, agent: str) -> Iterator[Plate]:
+def _of_backbone(panel: list[Result], limits: str, agent: str) -> Iterator[CampaignFigure]:
     panel, left_out = complete(panel)
     if len({r.cell.method for r in panel}) < 2:
         return
     tasks = len({r.cell.task for r in panel})
     names = ", ".join(label(method, agent) for method in left_out)
     rest = f" Left out, for they were not run on every task: {names}." if names else ""
-    rest += "".join(f" {said}" for said in under_other_limits(panel, limits))
+    rest += "".join(f" {said}" for said in PAPER["under_other_limits"](panel, limits))
     where, over = f"{backbone(agent)}, {limits} limits", "one task" if tasks == 1 else f"{tasks} tasks"
-    if drawn := intervals.drawable(panel):
-        yield _means(drawn, f"{limits}-{agent}", where, over, rest)
-    yield Plate(
+    drawn = means.drawable(panel)
+    if len({r.cell.method for r in drawn}) < 2:
+        return  # one seed has no interval, and its profile is a single step
+    yield _means(drawn, f"{limits}-{agent}", where, over, rest)
+    yield CampaignFigure(
         f"profile-{limits}-{agent}",
         f"How many runs get how far: {where}",
         f"The share of runs above each score, {over}. A curve above the dashed one everywhere has more of its runs "
         f"above any score than DD-SRad has; a long tail to the right may be one lucky seed. No verdict: it has no "
         f"interval.{rest}",
-        partial(intervals.profiles, panel),
+        partial(means.profiles, drawn),
     )
 
 
-def _means(panel: list[Result], name: str, where: str, over: str, rest: str) -> Plate:
+def _means(panel: list[Result], name: str, where: str, over: str, rest: str) -> CampaignFigure:
     """Interquartile means with many runs, plain ones with few; the caption says which, and whose interval it is."""
-    if intervals.enough(intervals.normalised(panel)):
+    if means.enough(means.normalised(panel)):
         kind, said = (
             "iqm",
             f"Interquartile mean over {over} and all seeds, with 95 % bootstrap intervals over the seeds",
@@ -155,8 +167,8 @@ def _means(panel: list[Result], name: str, where: str, over: str, rest: str) -> 
     else:
         kind, said = "mean", f"Mean over {over} and all seeds, with 95 % t-intervals over seeds"
     advice = "Whether two methods differ is told by the interval of their difference, not by two that overlap or do not"
-    return Plate(
-        f"{kind}-{name}", f"All together: {where}", f"{said}. {advice}.{rest}", partial(intervals.means, panel)
+    return CampaignFigure(
+        f"{kind}-{name}", f"All together: {where}", f"{said}. {advice}.{rest}", partial(means.means, panel)
     )
 
 
@@ -169,9 +181,9 @@ def complete(panel: Sequence[Result]) -> tuple[list[Result], list[str]]:
     return [r for r in panel if run_on[r.cell.method] == tasks], [m for m in run_on if run_on[m] != tasks]
 
 
-def _comparisons(results: Results) -> Iterator[Plate]:
+def _comparisons(results: Results) -> Iterator[CampaignFigure]:
     """Wide against tight, where DD-SRad was run under both at one budget."""
-    pairs, named = [], limits_in_tables(results)
+    pairs, named = [], PAPER["limits_in_tables"](results)
     for tight in (r for r in results.where(method=REFERENCE) if named[r.cell] == "tight"):
         same = {"task": tight.cell.task, "agent": tight.cell.agent, "steps": tight.cell.steps}
         pairs += [{"wide": wide, "tight": tight} for wide in results.where(limits="wide", method=REFERENCE, **same)]
@@ -183,8 +195,10 @@ def _comparisons(results: Results) -> Iterator[Plate]:
         for pair in pairs
     )
     caption = f"DD-SRad under wide and tight limits, final return: {cost}. Bands: 95 % t-intervals of the mean."
-    yield Plate("wide-tight-return", "What the tight limits cost", caption, partial(curves.wide_and_tight, pairs))
-    yield Plate(
+    yield CampaignFigure(
+        "wide-tight-return", "What the tight limits cost", caption, partial(curves.wide_and_tight, pairs)
+    )
+    yield CampaignFigure(
         "wide-tight-radar",
         "Wide and tight limits, joint by joint",
         f"Share of its limit each joint of DD-SRad uses. Nearer to its limit when that is tight: {_nearer(pairs)}.",
@@ -202,7 +216,7 @@ def _nearer(pairs: Sequence[Mapping[str, Result]]) -> str:
     return "; ".join(words)
 
 
-def _sweeps(results: Results) -> Iterator[Plate]:
+def _sweeps(results: Results) -> Iterator[CampaignFigure]:
     found = sensitivity.sweeps(results)
     for which, sweep in found.items():
         where, name = f"{which.task}, {backbone(which.agent)}", f"{which.task}-{which.agent}"
@@ -210,14 +224,15 @@ def _sweeps(results: Results) -> Iterator[Plate]:
             where, name = f"{where}, {label(which.method, which.agent)}", f"{name}-{which.method.replace(' ', '-')}"
         if len({other.steps for other in found if other[:3] == which[:3]}) > 1:
             where, name = f"{where}, {count(which.steps)} steps", f"{name}-{which.steps}"
-        yield Plate(
+        yield CampaignFigure(
             f"lambda-return-{name}",
             f"How much λ matters: {where}",
             "Return while training by λ, the weight of ‖u‖² in the actor’s loss. Final returns, "
-            f"{_by_lambda(sweep, lambda r: amount(r.score.mean))}. Bands: 95 % t-intervals of the mean.",
+            f"{_by_lambda(sweep, lambda r: amount(r.score.mean))}. Lines: means; "
+            "dots: the seeds’ final returns. The axis leaves out how training began.",
             partial(sensitivity.returns, sweep),
         )
-        yield Plate(
+        yield CampaignFigure(
             f"lambda-radar-{name}",
             f"λ, joint by joint: {where}",
             "Share of its limit each joint uses. The paper says that a large λ pulls every joint to the middle. "

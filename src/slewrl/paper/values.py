@@ -1,7 +1,7 @@
 """What the paper's result tables say, as printed (Tables benchmark_main, benchmark_wide and sim_full of DD-SRad)."""
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from slewrl.paper.grids import STEPS as BENCHMARK_STEPS
 from slewrl.paper.printed import LIMITS as PRINTED_LIMITS
 from slewrl.report.data import Cell, Result, Results, Score
 from slewrl.report.methods import LABELS, backbone
+from slewrl.report.tables import count
 
 VALUES = Path(__file__).with_name("paper_values.csv")
 Key = tuple[str, str, str, str, str]
@@ -26,6 +27,14 @@ all environments."""
 NO_TARGETS = {("H1-rough", "return"): "two of the paper’s returns of H1 exceed what its stated reward can give"}
 """(Task, metric) whose printed numbers cannot be what they are said to be -> why. Nothing is judged by them."""
 
+NO_TARGET = "§"
+"""Marks a number of the paper's that nothing is judged by."""
+SETTING = (
+    "The paper’s: IsaacLab, 5 seeds of 1 000 episodes, {} steps if each of its gradient steps is one step of all "
+    f"{count(ENVIRONMENTS)} environments. Ours: MuJoCo, at the steps above; numbers at another budget cannot confirm "
+    "or refute each other."
+)
+
 
 @cache
 def paper_values() -> dict[Key, Score]:
@@ -39,7 +48,7 @@ def paper_values() -> dict[Key, Score]:
         }
 
 
-def published(result: Result, metric: str) -> Score | None:
+def paper_value(result: Result, metric: str) -> Score | None:
     """The paper's number for a cell, if it has one; ``metric`` as the paper calls it."""
     task, limits = result.cell.task, result.cell.limits
     if result.layer not in METHODS or (task, limits) in PRINTED_LIMITS:  # ours of that name are others
@@ -62,3 +71,21 @@ def under_other_limits(found: Iterable[Result], limits: str) -> list[str]:
     """What to say of a table's tasks whose limits have another name of ours."""
     other = dict.fromkeys((r.cell.task, r.cell.limits) for r in found if r.cell.limits != limits)
     return [f"{task}: the paper’s {limits} limits as printed, {ours} here." for task, ours in other]
+
+
+def mark(task: str, metric: str) -> str:
+    """What follows a number of the paper's that nothing is judged by; "" after the others."""
+    return NO_TARGET if (task, metric) in NO_TARGETS else ""
+
+
+def no_targets() -> str:
+    """What that mark means."""
+    return f"{NO_TARGET} No target for ours: {'; '.join(NO_TARGETS.values())}."
+
+
+def setting(tasks: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    """What to say under a table that has the paper's numbers of the robots beside ours."""
+    tasks = list(dict.fromkeys(tasks))
+    budgets = " and ".join(f"{task} at {count(STEPS[task])}" for task in tasks if task in STEPS)
+    marked = any(mark(task, metric) for task in tasks for metric in metrics)
+    return [SETTING.format(budgets), *([no_targets()] if marked else [])]

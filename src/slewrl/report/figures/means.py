@@ -13,20 +13,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from slewrl.report.curves import ticks
 from slewrl.report.data import Array, Result
 from slewrl.report.estimates import LEVEL
-from slewrl.report.figures import Ground, legible, sheet
+from slewrl.report.figures.small_multiples import by_method, dashed, labelled, reference
+from slewrl.report.figures.style import Look, canvas
 from slewrl.report.methods import called, in_order, promises
-from slewrl.report.multiples import axes_are, dashed, places, reference, title
-from slewrl.report.panel import Panel, around, boxes, dashes
-from slewrl.report.stats import around as t_around
-from slewrl.report.stats import iqm, iqms, performance_profile, satterthwaite, stratified_bootstrap
-from slewrl.report.words import width_of
+from slewrl.report.stats import around, iqm, iqms, performance_profile, satterthwaite, stratified_bootstrap
 
 SAMPLES = 1000
 TAUS = np.linspace(0, 1, 51)
-TICKS = (0, 0.5, 1)
 ENOUGH_RUNS, ENOUGH_SCORES = 5, 10
 """Of each task and in all, for a bootstrap interval that holds what it should 90 times of 100 or more."""
 
@@ -69,55 +64,57 @@ def interval(scores: list[Array], trimmed: bool) -> tuple[float, float, float]:
     errors = [float(runs.var(ddof=1)) / len(runs) / len(scores) ** 2 for runs in scores]
     df = satterthwaite(errors, [len(runs) - 1 for runs in scores])
     value = float(np.mean([runs.mean() for runs in scores]))
-    return value, *t_around(value, float(np.sqrt(sum(errors))), df, LEVEL)
+    return value, *around(value, float(np.sqrt(sum(errors))), df, LEVEL)
 
 
-def means(results: Sequence[Result], ground: Ground) -> Figure:
-    """`drawable` results of one backbone under one set of limits: a dot and its interval for each method."""
+def means(results: Sequence[Result], look: Look) -> Figure:
+    """`drawable` results of one backbone under one set of limits: the best first, a dot a run, the mean's interval."""
     scores = normalised(results)
     trimmed = enough(scores)
-    layers, names = ({r.cell.method: of(r) for r in results} for of in (lambda r: r.layer, called))
+    of = {r.cell.method: r for r in results}
     found = {method: interval(values, trimmed) for method, values in scores.items()}
-    size = 8.5
-    left = 0.15 + max(width_of(name, size) for name in names.values())
-    figure = sheet(0.8 + 0.24 * len(scores))
-    xlim = around(np.array(list(found.values())))
-    panel = Panel(figure, boxes(figure, 1, 1, left, above=0.05, below=0.6)[0], xlim, (len(scores) - 0.5, -0.5))
-    for i, (method, (value, low, high)) in enumerate(found.items()):
-        colour = legible(layers[method], ground)
-        panel.words(xlim[0], i, names[method], -0.06, ha="right", va="center", fontsize=size, color=ground.text)
-        panel.line([low, high], [i, i], color=colour, linewidth=2.2, solid_capstyle="round")
-        panel.line([value], [i], marker="o", color=colour, markersize=6, markeredgecolor=ground.card, zorder=3)
-    at = ticks(xlim, MaxNLocator(6))
-    panel.x_axis(ground, at, [f"{tick:.1f}".replace("-", "−") for tick in at])
-    panel.line(*dashes(at, *panel.ylim), color=ground.line, linewidth=0.6, zorder=0.5)
+    ranked = sorted(found, key=lambda method: -found[method][0])
+    figure = canvas(look, 0.8 + 0.24 * len(ranked))
+    axis = figure.subplots()
+    for i, method in enumerate(ranked):
+        (value, low, high), colour = found[method], look.colour(of[method].layer)
+        runs = np.concatenate(scores[method])
+        axis.plot(
+            runs,
+            np.full(len(runs), i),
+            "o",
+            color=colour,
+            markersize=3.5,
+            markeredgewidth=0.4,
+            markeredgecolor=look.ground.card,
+        )
+        axis.plot([low, high], [i, i], color=colour, linewidth=2.0, alpha=0.5, solid_capstyle="round")
+        axis.plot([value], [i], "o", color=colour, markersize=7, markeredgecolor=look.ground.card, zorder=3)
+    axis.set_yticks(range(len(ranked)), [called(of[method]) for method in ranked])
+    axis.tick_params(axis="y", length=0, labelcolor=look.ground.text)
+    axis.invert_yaxis()
+    axis.xaxis.set_major_locator(MaxNLocator(6))
+    axis.grid(axis="x")
     which, line = ("interquartile mean", "bootstrap") if trimmed else ("mean", "t")
-    axes_are(figure, ground, f"{which} (0: worst run of a task, 1: best)\nline: 95 % {line} interval")
+    axis.set_xlabel(f"{which} (0: worst run of a task, 1: best)\nline: 95 % {line} interval; small dots: single runs")
     return figure
 
 
-def profiles(results: Sequence[Result], ground: Ground) -> Figure:
-    """Results of one backbone under one set of limits: the share of runs above each score, a panel a method."""
+def profiles(results: Sequence[Result], look: Look) -> Figure:
+    """`drawable` results of one backbone under one set of limits: the share of runs above each score, a panel each."""
     scores = normalised(results)
     one_each = list({r.cell.method: r for r in results}.values())
-    figure, there = places(one_each, 1.2, left=0.5, gap=0.25)
+    figure, there = by_method(look, one_each, 1.2, sharex=True, sharey=True)
     behind = reference(one_each)
-    for place in there:
-        panel, result = Panel(figure, place.box, (0, 1), (0, 1.05)), place.result
-        title(panel, result, ground)
+    for result, axis in there:
         if behind and result is not behind:
-            panel.line(*profile(scores[behind.cell.method]), **dashed(ground))
-        taus, share = profile(scores[result.cell.method])
-        panel.line(taus, share, color=legible(result.layer, ground), linewidth=1.6, zorder=3)
-        panel.area(taus, 0 * share, share, legible(result.layer, ground), 0.15)
-        panel.x_axis(ground, TICKS, [f"{tick:g}" for tick in TICKS], place.last)
-        panel.y_axis(ground, TICKS, [f"{tick:g}" for tick in TICKS], place.first)
+            axis.step(TAUS, performance_profile(scores[behind.cell.method], TAUS), where="post", **dashed(look))
+        share, colour = performance_profile(scores[result.cell.method], TAUS), look.colour(result.layer)
+        axis.step(TAUS, share, where="post", color=colour, linewidth=1.6, zorder=3)
+        axis.fill_between(TAUS, share, step="post", color=colour, alpha=0.15, linewidth=0)
+        axis.set(xlim=(0, 1), ylim=(0, 1.05), yticks=(0, 0.5, 1))
+        axis.set_xticks((0, 0.5, 1), ("0", ".5", "1"))
+        axis.grid(axis="y")
     dashes = "; dashed: DD-SRad" if behind else ""
-    axes_are(figure, ground, f"score τ (0: worst run of a task, 1: best{dashes})", "share of runs above τ")
+    labelled(figure, look, f"score τ (0: worst run of a task, 1: best{dashes})", "share of runs above τ")
     return figure
-
-
-def profile(scores: list[Array]) -> tuple[Array, Array]:
-    """Scores and the share of runs above each: the corners of its steps."""
-    share = performance_profile(scores, TAUS)
-    return np.repeat(TAUS, 2)[1:], np.repeat(share, 2)[:-1]
