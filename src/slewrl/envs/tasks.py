@@ -63,8 +63,8 @@ def make_vec_env(
     if is_simulator(task):
         from slewrl.registry import Registry
 
-        worlds: VecEnv = Registry("simulator", SIMULATORS)[prefix](name, count, limits)
-        return worlds
+        env: VecEnv = Registry("simulator", SIMULATORS)[prefix](name, count, limits)
+        return env
     # Gymnasium's passive checker would cost as much as our own (`checked.py`), which stops what it only warns of.
     return GymVecEnv(partial(gym.make, task, disable_env_checker=True), limits, count)
 
