@@ -132,7 +132,9 @@ def test_a_run_with_a_solver(tmp_path):
     trainer.evaluation_row()  # its 200 calls are no part of the training's
     assert trainer.agent.layer.counts() == counts
     row = trainer.train_row()
-    assert row["violations"] == 0 and row["solver_calls"] == 10 + 10  # acting and learning; a batch is one call
+    assert (
+        row["violations"] == 0 and row["solver_calls"] == 10 + 2 * 10
+    )  # acting, and two updates a step; a batch is one call
 
 
 # ---------------------------------------------------------------- aram

@@ -435,7 +435,7 @@ def test_the_badge_says_who_broke_a_limit(tmp_path):
 
 def test_the_command(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("slewrl.report.build.figures_of", lambda results, overlay: [])  # drawn elsewhere
-    assert Report(folder, out=tmp_path / "out", html=True).run() == 0
+    assert Report((folder,), out=tmp_path / "out", html=True).run() == 0
     said = capsys.readouterr().out.replace("\n", "")
     assert "5 of 5 runs, 7 tables" in said and "wrote 8 files" in said and "index.html" in said
 

@@ -207,7 +207,7 @@ def test_what_differs_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("batch_size", 128),
+        ("batch_size", 64),
         ("learning_starts", 5),
         ("environments", 2),
         ("evaluate_every", 500),
