@@ -8,6 +8,7 @@ import numpy as np
 
 from slewrl.campaign.spec import Campaign
 from slewrl.campaign.store import Store
+from slewrl.campaign.worker import work
 from slewrl.training.runs import RunSpec
 
 JOINTS = ("bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot")
@@ -92,3 +93,13 @@ RNG = np.random.default_rng(0)
 def wander(sizes, width):
     """Noise for a run of real size; none for one whose sums are done in the head."""
     return 0.0 if sizes is TINY else float(RNG.normal(0, width))
+
+
+class InProcess:
+    """Stands in for a worker's process where the test is not about processes: to start one takes two CPU-seconds."""
+
+    def __init__(self, path, trust=False, steps=0, keep_replay=False):
+        self.returncode = work(path, trust=trust, steps=steps, keep_replay=keep_replay)
+
+    def poll(self):
+        return self.returncode

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_campaign import cell, write_campaign
+from tiny_campaign import InProcess, cell, write_campaign
 
 from slewrl.campaign.runner import Runner, give_up, shard
 from slewrl.campaign.spec import Campaign, Selection, grid, load_campaign
@@ -289,32 +289,31 @@ def test_the_last_whole_row(tmp_path):
 
 
 def test_however_it_is_run_the_bytes_are_the_same(tmp_path):
-    """One after another; by two workers; a SIGKILL in the middle of every run; stopped and gone on with."""
+    """One after another; by two workers, with a SIGKILL in every run; in shards, stopped and gone on with."""
     campaign = tiny("ddsrad", "post")
-    stores = [begun(tmp_path / name, campaign) for name in ("one", "two", "killed", "stopped")]
+    stores = [begun(tmp_path / name, campaign) for name in ("one", "killed", "stopped")]
     keys = list(campaign.by_key)
     worked(stores[0])
-    halves = [Runner(stores[1], shard(keys, f"{k}/2"), 2) for k in (1, 2)]
-    assert all(half.run() for half in halves)
     killed = set()
 
     def kill_each_once(runner):
         for key, process in runner.active.items():
-            if key not in killed and list(stores[2].folder(key).checkpoints.glob("*.ckpt")):
+            if key not in killed and list(stores[1].folder(key).checkpoints.glob("*.ckpt")):
                 killed.add(key)
                 process.kill()
 
-    runner = Runner(stores[2], keys, 2)
+    runner = Runner(stores[1], keys, 2)
     assert runner.run(kill_each_once, poll=0.005)
     assert runner.resumed == len(killed) and killed
 
     def stop_when_learning(runner):
-        if any(list(stores[3].folder(key).checkpoints.glob("*.ckpt")) for key in runner.active):
+        if any(list(stores[2].folder(key).checkpoints.glob("*.ckpt")) for key in runner.active):
             runner.stop()
 
-    stopped = Runner(stores[3], keys[:1], 1)
+    halves = [shard(keys, f"{k}/2") for k in (1, 2)]
+    stopped = Runner(stores[2], halves[0], 1)
     assert not stopped.run(stop_when_learning, poll=0.005) and not stopped.failed
-    assert Runner(stores[3], keys, 1).run()
+    assert all(Runner(stores[2], half, 2).run() for half in halves)
     expected = contents(stores[0])
     assert len(expected) > 4 * len(keys)
     assert all(contents(store) == expected for store in stores[1:])
@@ -324,8 +323,9 @@ def test_however_it_is_run_the_bytes_are_the_same(tmp_path):
     assert again.run() and time.perf_counter() - begin < 5  # finished runs are kept
 
 
-def test_a_failure_is_told_and_stops_nobody(tmp_path):
+def test_a_failure_is_told_and_stops_nobody(tmp_path, slewrl, monkeypatch):
     """An environment that cannot be made any more, as when a package was removed."""
+    monkeypatch.setattr("slewrl.campaign.runner.start", InProcess)
     good, bad = tiny().runs[0], replace(TINY, task="Gone-v0", limits="tight")
     store = begun(tmp_path / "c", Campaign("tiny", "", (bad, good)))
     runner = Runner(store, [bad.key, good.key], 1)
@@ -334,8 +334,7 @@ def test_a_failure_is_told_and_stops_nobody(tmp_path):
     assert "Gone-v0" in error_file(store.folder(bad.key)).read_text()
     states = {p.key: p.state for p in store.progress()}
     assert states == {bad.key: "failed", good.key: "done"}
-    command = [sys.executable, "-m", "slewrl", "campaign", "status", str(store.path)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    told = slewrl("campaign", "status", store.path).stdout
     assert "1 done" in told and "1 failed" in told and "Traceback" in told
 
 
@@ -429,7 +428,8 @@ def test_a_run_that_another_process_is_at_has_not_failed(tmp_path):
     assert not error_file(folder).exists()
 
 
-def test_one_bad_folder_stops_nobody(tmp_path):
+def test_one_bad_folder_stops_nobody(tmp_path, monkeypatch):
+    monkeypatch.setattr("slewrl.campaign.runner.start", InProcess)
     store = begun(tmp_path / "c", tiny("ddsrad", "post"))
     bad, good = store.campaign().by_key
     (store.path / bad).mkdir()
