@@ -51,7 +51,7 @@ def test_none_of_them_has_a_finished_run(tmp_path):
 
 
 def test_the_command(slewrl, tmp_path, monkeypatch):
-    monkeypatch.setattr("slewrl.report.build.plates", lambda results: [])  # figures take their time
+    monkeypatch.setattr("slewrl.report.build.figures_of", lambda results, overlay: [])  # figures take their time
     write_campaign(tmp_path / "a", cell([1.0]))
     write_campaign(tmp_path / "b", cell([2.0], layer="post"))
     told = slewrl("report", "a", "b")

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 from tiny_campaign import BASE, table
 
+from slewrl.campaign.grids import CAMPAIGNS, mini
 from slewrl.campaign.spec import Campaign
 from slewrl.campaign.store import Store
 from slewrl.campaign.view import campaign_seconds_left, names, watched
 from slewrl.io.console import Console
-from slewrl.paper.grids import CAMPAIGNS, mini
 
 SPECS = [replace(BASE, steps=60_000, learning_starts=5_000, seed=seed) for seed in range(1, 6)]
 

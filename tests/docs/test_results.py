@@ -8,7 +8,7 @@ from statistics import mean, stdev
 import pytest
 from symbols import ROOT
 
-from slewrl.paper.grids import CAMPAIGNS
+from slewrl.campaign.grids import CAMPAIGNS
 
 PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 RESULTS = ROOT / "results"

@@ -8,7 +8,7 @@ import pytest
 from slewrl import RateLimit, RateLimits
 from slewrl.commands.limits import Limits
 from slewrl.limits.resolve import resolve_limits
-from slewrl.training.trainer import load_limits
+from slewrl.training.setup import load_limits
 
 LIMITS = RateLimits.preset("Pendulum-v1", "tight")
 

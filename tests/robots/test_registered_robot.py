@@ -10,7 +10,7 @@ from slewrl import RateLimits
 from slewrl.envs.tasks import check_gymnasium_task, is_locomotion, make_vec_env, task_preset
 from slewrl.integrations.simulator import default_limits
 from slewrl.locomotion.tasks import NOISE, TASKS
-from slewrl.report import scatter
+from slewrl.report.figures import increments
 from slewrl.robots import ROBOTS
 from slewrl.robots.groups import find_robot, groups_of
 from slewrl.training.policy import load_policy
@@ -47,7 +47,7 @@ def test_it_has_tasks_presets_groups_and_a_pair(toy):
     assert [names[i] for i in found.distal] == ["left_knee", "right_knee"]
     assert find_robot("Toy-flat") is toy and toy.pair == ("left_hip_yaw", "left_knee")
     result = type("Result", (), {"cell": type("Cell", (), {"task": "Toy-flat"}), "joints": names})
-    assert scatter.pairs_of(result) == [toy.pair]
+    assert increments.pair_of(result) == toy.pair
     assert default_limits("x", [f"{name}_joint" for name in names]) == RateLimits.preset("H1", "paper")
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from forked import extending
 from test_train import Counter
-from tiny_campaign import InProcess
 
 from slewrl import RateLimits
 from slewrl.agents.replay import ROWS, Replay, capacity_of
@@ -489,7 +488,7 @@ def test_a_budget_of_the_usual_size_is_one_that_was_asked_for(slewrl):
     assert "(default: 1000000)" in " ".join(slewrl("train", "--help").stdout.replace("│", "").split())
 
 
-def test_the_campaign_command_extends(slewrl, tmp_path, monkeypatch):
+def test_the_campaign_command_extends(slewrl, tmp_path):
     (tmp_path / "mine.yaml").write_text(
         "base: {task: Pendulum-v1, learning_starts: 60, evaluate_every: 200, evaluate_episodes: 1, batch_size: 8, "
         "agent_options: {hidden: [8]}, steps: 150}\ngrid: {seed: [1]}\n"
@@ -497,7 +496,6 @@ def test_the_campaign_command_extends(slewrl, tmp_path, monkeypatch):
     command = ("campaign", "run", "mine.yaml", "--out", "c", "--workers", "1")
     assert slewrl(*command, "--keep-replays").returncode == 0
     assert slewrl(*command, "--steps", "250", "--keep-replays").returncode == 0
-    monkeypatch.setattr("slewrl.campaign.runner.start", InProcess)
     assert slewrl(*command[:-4], "--out", "whole", "--steps", "250", "--keep-replays").returncode == 0
     assert contents(Store(Path("c"))) == contents(Store(Path("whole")))
     shorter = slewrl(*command)
