@@ -173,7 +173,7 @@ def _attacked(tallies: dict[str, Tally], cases: int, svg: bytes, figure: Campaig
     ]
     about = (
         f"Unitree H1, {cases:,} adversarial joint actions each, in float32 and float64. The first two rows are what "
-        "people write by hand; “No limit” promises none, and Post(QP) and the rest are layers of slewrl."
+        "people write by hand; “No limit” promises none."
     )
     heads = ("Layer", "#Broke a limit", "#Worst excess / limit")
     blocks: list[Block] = [DataTable("Audit", heads, rows, "DD-SRad"), Words(about)]

@@ -72,20 +72,28 @@ def noncentral_t_cdf(t: float, df: float, shift: float) -> float:
 
 def chi_cdf(s: float, df: float) -> float:
     """P(S <= s) of S = sqrt(chi²(df) / df): a sample standard deviation over the true one."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = _legendre()
     x = s * (nodes + 1) / 2
     return float(weights @ _chi_density(x, df)) * s / 2
 
 
+@lru_cache(maxsize=4096)
 def chi_quantile(p: float, df: float) -> float:
     """The s with P(S <= s) = p."""
     return bisected(lambda s: chi_cdf(s, df) - p, 0.0, _chi_end(df))
 
 
+@lru_cache(maxsize=1)  # milliseconds, and a quantile asks some fifty times
+def _legendre() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Points and weights of the quadrature over [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    return nodes, weights
+
+
 @lru_cache(maxsize=256)
 def _chi_grid(df: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Points and weights of an integral over the density of S."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = _legendre()
     low, high = max(0.0, 2 - _chi_end(df)), _chi_end(df)
     s = low + (high - low) * (nodes + 1) / 2
     return s, weights * _chi_density(s, df) * (high - low) / 2

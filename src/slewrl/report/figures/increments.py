@@ -33,6 +33,8 @@ RAREST, MOST = 0.02, 20.0
 """Ends of the colour scale of the density: 0.5 everywhere is uniform, and 25 is every step in one of the 50 bins."""
 STRIP = 0.125
 """Inches, of a method's strip."""
+SHORT = 12
+"""Letters of a name that leave room for its share on the same line."""
 BEYOND = "#E8A0A0"
 """What lies outside the limits."""
 
@@ -145,7 +147,8 @@ def reachable(
         axis.plot(0, 0, marker="+", color=look.ground.text, markersize=7, zorder=4)
         (left, right), (bottom, top) = zip(low - 0.25 * span, high + 0.25 * span, strict=True)
         axis.set(xlim=(left, right), ylim=(bottom, top))
-        title = f"{LABELS.get(name, name)} {coverage[name]:.0%}"
+        label = LABELS.get(name, name)
+        title = f"{label}{' ' if len(label) <= SHORT else chr(10)}{coverage[name]:.0%}"
         axis.set_title(title, color=look.colour(name, 4.5), weight="bold")
     labelled(figure, look, f"{labels[0]} (%: share of the rectangle a layer can reach)", labels[1])
     return figure
