@@ -10,6 +10,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from slewrl.report.colours import COLOURS, DARK, LIGHT, OWN, UNKNOWN, Ground, legible
 
@@ -50,7 +51,7 @@ Draw = Callable[[Look], Figure]
 
 def canvas(look: Look, height: float) -> Figure:
     """An empty figure that lays itself out; ``height`` in inches at the usual width."""
-    return Figure(figsize=(look.width, height), layout="constrained")
+    return Figure(figsize=(look.width, height), layout=ConstrainedLayoutEngine(h_pad=0.07))
 
 
 def saved(draw: Draw, look: Look, kinds: Sequence[str], palette: Iterable[str] = ()) -> dict[str, bytes]:
