@@ -3,7 +3,7 @@
     slewrl campaign run recipe --out runs/recipe   # the runs (docs/recipe.md says which)
     python benchmarks/recipe.py                    # results/recipe/README.md from the runs there are
 
-A run has left the local optimum of its task if its final return is above the threshold in `slewrl.report.learned`.
+A run has left the local optimum of its task if its final return is above the threshold in `slewrl.report.verdicts`.
 """
 
 import csv
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from slewrl.report.learned import THRESHOLDS
+from slewrl.report.verdicts import THRESHOLDS
 from slewrl.report.stats import iqm, iqms, ratio_interval, stratified_bootstrap, t_interval
 
 RESULTS = Path(__file__).parent.parent / "results" / "recipe"
