@@ -176,7 +176,7 @@ def _results(results: Results) -> list[Block]:
                     Cell(percent(r.score.cv), r.score.cv),
                     Cell(plus_minus(r.utilisation, share), r.utilisation.mean),
                     Cell(str(len(r.runs)), len(r.runs)),
-                    Cell(_where(r)),
+                    Cell(_where(r), kind="where"),
                 )
             )
     # A phone shows two columns before one scrolls: the method, and what it came to.

@@ -85,7 +85,8 @@ def densities(results: Sequence[Result], look: Look) -> Figure:
     """Results of one task, limits and backbone: a panel a joint, in it a strip a method from -1 to 1."""
     ordered, joints = in_order(list(results)), side_by_side(results[0].joints)
     names = [called(result) for result in ordered]
-    figure, axes = panels(look, len(joints), 0.3 + STRIP * len(names), across=2.2, sharex=True, sharey=True)
+    height = 0.3 + STRIP * max(len(names), 3)  # room for the titles where there are few methods
+    figure, axes = panels(look, len(joints), height, across=2.2, sharex=True, sharey=True)
     image: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest", "cmap": colormaps["viridis"]}
     for axis, joint in zip(axes, joints, strict=True):
         strips = np.array([mean_density(result, joint) for result in ordered]).clip(RAREST, MOST)
