@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from slewrl.report.verdicts import THRESHOLDS
 from slewrl.report.stats import iqm, iqms, ratio_interval, stratified_bootstrap, t_interval
+from slewrl.report.verdicts import THRESHOLDS
 
 RESULTS = Path(__file__).parent.parent / "results" / "recipe"
 HEAD = """# SAC's defaults beside the paper's hyperparameters
