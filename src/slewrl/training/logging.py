@@ -2,15 +2,12 @@
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from slewrl.training.loggers import make_loggers
 from slewrl.training.run_folder import RunFolder
 
 Report = Callable[[dict[str, Any]], None]
-TIMING = ("step", "steps_per_cpu_second", "seconds")
-"""Columns of timing.csv; ``seconds`` are by the clock on the wall since the run was begun or taken up again."""
 
 
 class Logs:
@@ -26,7 +23,6 @@ class Logs:
     def __init__(self, folder: RunFolder, step: int, report: Report, loggers: Sequence[str] = ()) -> None:
         self.folder, self.report = folder, report
         self._begun, self._clock, self._start = step, time.process_time(), time.monotonic()
-        self._timing = _header(folder.path / "timing.csv") or TIMING
         self._loggers = make_loggers(loggers, folder, step)
 
     def write(self, name: str, row: dict[str, float]) -> None:
@@ -35,9 +31,10 @@ class Logs:
         self.folder.append(name, row)
         rate = (step - self._begun) / max(time.process_time() - self._clock, 1e-9)
         if name == "train.csv":
+            # Seconds are by the clock on the wall, since the run was begun or taken up again.
             timing = {"step": step, "steps_per_cpu_second": round(rate, 2)}
             timing["seconds"] = round(time.monotonic() - self._start, 2)
-            self.folder.append("timing.csv", {name: timing[name] for name in TIMING if name in self._timing})
+            self.folder.append("timing.csv", self.folder.fitted("timing.csv", timing)[0])
         kind = name.removesuffix(".csv")
         values = {f"{kind}/{key}": value for key, value in {**row, "steps_per_cpu_second": rate}.items()}
         for logger in self._loggers:
@@ -56,11 +53,3 @@ class Logs:
     def __exit__(self, *_: object) -> None:
         for logger in self._loggers:
             logger.close()
-
-
-def _header(path: Path) -> tuple[str, ...]:
-    """The columns that a CSV file has: one of an older slewrl's may have fewer; empty if there is none."""
-    if not path.is_file():
-        return ()
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return tuple(file.readline().strip().split(","))

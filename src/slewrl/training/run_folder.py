@@ -135,7 +135,7 @@ class RunFolder:
         path = self.path / name
         if not path.exists() or path.stat().st_size == 0:
             return row, []
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             header = file.readline().rstrip("\n").split(",")
         return {column: row.get(column, float("nan")) for column in header}, [c for c in row if c not in header]
 
