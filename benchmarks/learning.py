@@ -17,6 +17,7 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_paralleli
 
 import csv
 import importlib
+import math
 import multiprocessing
 import tempfile
 import time
@@ -135,12 +136,15 @@ class Run:
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[(k - 1) % len(cores)]})
         for seed in SEEDS[k - 1 :: n]:
-            names = [name for name in (OURS, *PEERS) if not path(self.out, name, seed).exists()]
-            for name, rows in self.curves(names, seed).items():
-                write(path(self.out, name, seed), rows)
+            names = [name for name in (OURS, *PEERS) if not self.has(path(self.out, name, seed))]
+            self.curves(names, seed)
 
-    def curves(self, names: list[str], seed: int) -> dict[str, list[dict[str, float]]]:
-        """A row a turn of each."""
+    def has(self, file: Path) -> bool:
+        """Whether a curve is there to its last minute; one that was stopped begins again."""
+        return file.exists() and float(file.read_text().splitlines()[-1].split(",")[0]) >= 60 * self.minutes
+
+    def curves(self, names: list[str], seed: int) -> None:
+        """Contenders take turns; each of them writes its curve again after every turn."""
         context, pipes = multiprocessing.get_context("spawn"), {}
         for name in names:
             pipes[name], theirs = context.Pipe()
@@ -151,9 +155,9 @@ class Run:
                 pipe.send(turn * TURN)
                 rows[name].append(pipe.recv())
                 print(f"{name}, seed {seed}: {rows[name][-1]}", flush=True)
+                write(path(self.out, name, seed), rows[name])
         for pipe in pipes.values():
             pipe.send(0)
-        return rows
 
 
 def path(out: Path, name: str, seed: int) -> Path:
@@ -195,8 +199,9 @@ def read(out: Path, name: str) -> dict[int, np.ndarray]:
 
 
 def at(curve: np.ndarray, minutes: float) -> float:
-    """The return of the first evaluation from then on."""
-    return float(curve["return_mean"][np.searchsorted(curve["cpu_seconds"], 60 * minutes)])
+    """The return of the first evaluation from then on; NaN of a curve that ends before."""
+    k = np.searchsorted(curve["cpu_seconds"], 60 * minutes)
+    return float(curve["return_mean"][k]) if k < len(curve) else math.nan
 
 
 def table(curves: dict[str, dict[int, np.ndarray]]) -> str:
@@ -214,7 +219,7 @@ def table(curves: dict[str, dict[int, np.ndarray]]) -> str:
     for name, found in curves.items():
         cells = []
         for mark in MARKS:
-            values = [at(curve, mark) for curve in found.values()]
+            values = [value for curve in found.values() if not math.isnan(value := at(curve, mark))]
             cells.append(f"**{np.mean(values):,.0f}**: " + ", ".join(f"{value:,.0f}" for value in values))
         steps = np.mean([curve["step"][-1] for curve in found.values()])
         lines.append(f"| {name} | " + " | ".join(cells) + f" | {steps:,.0f} |")
