@@ -1,25 +1,34 @@
-"""The command line. Every option's help is the docstring of its field; torch is imported only to run a command."""
+"""The command line. Every option's help is the docstring of its field; only the command that runs is imported."""
 
 import os
 import sys
 import traceback
 import warnings
 from io import TextIOWrapper
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import tyro
 
 from slewrl import __version__
-from slewrl.commands.campaign import CampaignCommand
-from slewrl.commands.deploy import Check, Export
-from slewrl.commands.limits import Limits
-from slewrl.commands.pages import Demo, Report
-from slewrl.commands.robot import Robot
-from slewrl.commands.seeds import Seeds
-from slewrl.commands.show import Evaluate, Play
-from slewrl.commands.train import Train
 from slewrl.errors import UserFacingError
+from slewrl.registry import Registry
 
+COMMANDS = Registry(
+    "command",
+    {
+        "limits": "slewrl.commands.limits:Limits",
+        "robot": "slewrl.commands.robot:Robot",
+        "train": "slewrl.commands.train:Train",
+        "evaluate": "slewrl.commands.show:Evaluate",
+        "play": "slewrl.commands.show:Play",
+        "campaign": "slewrl.commands.campaign:CampaignCommand",
+        "report": "slewrl.commands.pages:Report",
+        "seeds": "slewrl.commands.seeds:Seeds",
+        "export": "slewrl.commands.deploy:Export",
+        "check": "slewrl.commands.deploy:Check",
+        "demo": "slewrl.commands.pages:Demo",
+    },
+)
 HELP = """Reinforcement learning under hard actuator rate limits: |a_t - a_{t-1}| <= delta, every joint, every step.
 
 Where to start:
@@ -67,6 +76,15 @@ def refuse_empty(arguments: list[str]) -> None:
             raise ValueError(f"{named} is empty, expected a value (is a variable of the shell not set?)")
 
 
+def parse(arguments: list[str]) -> Any:
+    """The command that the arguments ask for, with its options."""
+    if arguments and arguments[0] in list(COMMANDS):
+        name, *options = arguments
+        return tyro.cli(COMMANDS[name], prog=f"slewrl {name}", args=options)
+    commands = [Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items()]
+    return tyro.cli(Union[tuple(commands)], prog="slewrl", description=HELP, args=arguments)  # type: ignore[call-overload]  # noqa: UP007
+
+
 def main() -> None:
     """Entry point of ``slewrl``."""
     warnings.showwarning = say_warning
@@ -76,13 +94,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a folder's name may hold what the terminal cannot show
-    commands = Limits | Robot | Train | Evaluate | Play
-    commands |= Annotated[CampaignCommand, tyro.conf.subcommand("campaign")]
     try:
         refuse_repeats(sys.argv[1:])
         refuse_empty(sys.argv[1:])
-        command: Any = tyro.cli(commands | Report | Seeds | Export | Check | Demo, prog="slewrl", description=HELP)
-        raise SystemExit(command.run())
+        raise SystemExit(parse(sys.argv[1:]).run())
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except BrokenPipeError:  # slewrl ... | head
