@@ -114,7 +114,7 @@ class ActionLayer(ABC):
         if self.density != "normalized":
             log_det = log_det + self.placement.log_scale(v, wide)
         # NaN, whether in the latent or produced by the map, holds the joint.
-        executed = torch.where((latent + command).isnan(), box.prev, self.enter(command.to(box.prev.dtype), box))
+        executed = torch.where((latent + command).isnan(), box.anchor, self.enter(command.to(box.prev.dtype), box))
         return Action(executed, self.judge(command, executed), log_det, self.penalise(u, command, wide))
 
     def execute(self, latent: Tensor, box: FeasibleBox) -> Tensor:
@@ -129,7 +129,7 @@ class ActionLayer(ABC):
         wide = widen(box)
         latent = spread(latent, box)
         command = self.placement.command(VALUES[self.squash](finite_latent(latent, wide)), wide)
-        executed = torch.where((latent + command).isnan(), box.prev, self.enter(command.to(box.prev.dtype), box))
+        executed = torch.where((latent + command).isnan(), box.anchor, self.enter(command.to(box.prev.dtype), box))
         return Decision(executed, self.judge(command, executed))
 
     def exported(self, latent: Tensor, box: FeasibleBox) -> Tensor:
@@ -267,7 +267,7 @@ def widen(box: FeasibleBox) -> FeasibleBox:
 
 def snap(command: Tensor, box: FeasibleBox) -> Tensor:
     """Clip ``command`` to F_t, with the gradient of the unclipped map."""
-    snapped: Tensor = _Snap.apply(command, box.low, box.high)  # type: ignore[no-untyped-call]
+    snapped: Tensor = _Snap.apply(box.round(command), box.low, box.high)  # type: ignore[no-untyped-call]
     return snapped
 
 

@@ -68,6 +68,8 @@ class DDSRad(DTanh):
 
     def exported(self, latent: Tensor, box: FeasibleBox) -> Tensor:
         """Use u / sqrt(1 + u^2) = sin(atan(u)), which needs no cap on u, and Theorem 2 with a clip to the range."""
+        if type(box) is not FeasibleBox:
+            return super().exported(latent, box)
         down, up, low, high = box.working
         radius = (torch.where(latent >= 0, high, low) - box.prev).maximum(-down).minimum(up).abs()
         moved = box.prev + radius * latent.atan().sin().clamp(-1, 1)

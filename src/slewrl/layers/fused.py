@@ -36,6 +36,7 @@ def applies(latent: Tensor, box: FeasibleBox) -> bool:
         and latent.device.type == box.prev.device.type == "cpu"
         and latent.shape == box.prev.shape
         and box.working.up.ndim == box.working.down.ndim == 1  # batched limits broadcast, in the composed layer
+        and type(box) is FeasibleBox
         and not box.tight  # Theorem 2 needs guarded limits
         and not box.prev.requires_grad
         and plain_autograd()

@@ -30,7 +30,7 @@ def invert(layer: ActionLayer, action: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def _unhold(action: Tensor, box: FeasibleBox) -> Tensor:
-    increment = action - box.prev.double()
+    increment = action - box.anchor.double()
     radius = box.radius(increment).double()
     return torch.where(radius > 0, increment / radius.clamp_min(TINY), 0.0)
 

@@ -38,8 +38,8 @@ def _log(length: Tensor) -> Tensor:
 
 
 def _hold(v: Tensor, box: FeasibleBox) -> Tensor:
-    """a = prev + R_eff(v) v (Eq. ddsrad_vec): each side of prev stretches to its own edge."""
-    return box.prev + box.radius(v) * v
+    """a = h + R_eff(v) v (Eq. ddsrad_vec), h = prev without acceleration: each side stretches to its own edge."""
+    return box.anchor + box.radius(v) * v
 
 
 def _hold_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
@@ -68,7 +68,7 @@ def _hyperbolic_radii(v: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, Tens
     """R-, R+ from the anchor h to the edges, and D = (R- - R+) v + R+ + R-."""
     eighth = (box.high - box.low) / 8
     # Anchored at prev itself, the map would be degenerate on a bound; an eighth of the box away, it is not.
-    anchor = torch.clamp(box.prev, box.low + eighth, box.high - eighth)
+    anchor = torch.clamp(box.anchor, box.low + eighth, box.high - eighth)
     down, up = anchor - box.low, box.high - anchor
     # D is at least the smaller of 2 R- and 2 R+; the floor keeps a box of a few floats' width from dividing by 0.
     floor = torch.finfo(v.dtype).eps * (up + down) + torch.finfo(v.dtype).tiny
@@ -118,7 +118,7 @@ def min_delta(box: FeasibleBox) -> Tensor:
 
 def _min_delta_ball(v: Tensor, box: FeasibleBox) -> Tensor:
     """a = prev + min delta * v (Eq. srad with R = min delta)."""
-    return box.prev + min_delta(box) * v
+    return box.anchor + min_delta(box) * v
 
 
 def _min_delta_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
@@ -128,7 +128,7 @@ def _min_delta_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
 
 def _half_range_ball(v: Tensor, box: FeasibleBox) -> Tensor:
     """a = prev + half_A v: a ball as wide as the action range, to be clipped to F_t afterwards."""
-    return box.prev + half_range(box) * v
+    return box.anchor + half_range(box) * v
 
 
 # ---------------------------------------------------------------- log_scale away from the bounds

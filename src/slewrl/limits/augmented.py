@@ -1,4 +1,7 @@
-"""The layout of augmented observations: the previous action is in the last d entries."""
+"""The layout of augmented observations: the previous action is in the last d entries.
+
+With acceleration limits the last increment v_prev is in the d entries before it: (s, v_prev, a_prev).
+"""
 
 from typing import TypeVar
 
@@ -8,4 +11,10 @@ Array = TypeVar("Array")
 def previous_action(observation: Array, joints: int) -> Array:
     """Return the previous action (..., d) of an augmented observation (..., n), numpy or torch."""
     previous: Array = observation[..., -joints:]  # type: ignore[index]
+    return previous
+
+
+def previous_velocity(observation: Array, joints: int) -> Array:
+    """Return the last increment (..., d) of an augmented observation (..., n) under acceleration limits."""
+    previous: Array = observation[..., -2 * joints : -joints]  # type: ignore[index]
     return previous

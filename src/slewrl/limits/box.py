@@ -61,14 +61,25 @@ class FeasibleBox:
     def _both_edges(self) -> list[Tensor]:
         if self._edges:
             return self._edges
-        if self.tight and self.prev.dtype in HALF_TYPES:
-            made = list(_eager_tight_edges(self.prev, self.working))
-        else:
-            edges: Any = boxmath.tight_edges if self.tight else boxmath.guard_edges
-            made = list(edges(self.prev, *self.working, xp=torch))
+        made = self._make_edges()
         if not self.prev.requires_grad:  # otherwise edges cached under no_grad would have no gradient to prev later
             self._edges.extend(made)
         return made
+
+    def _make_edges(self) -> list[Tensor]:
+        if self.tight and self.prev.dtype in HALF_TYPES:
+            return list(_eager_tight_edges(self.prev, self.working))
+        edges: Any = boxmath.tight_edges if self.tight else boxmath.guard_edges
+        return list(edges(self.prev, *self.working, xp=torch))
+
+    @property
+    def anchor(self) -> Tensor:
+        """Where u = 0 and NaN lead, (..., d): prev, unless an acceleration limit makes the joint brake first."""
+        return self.prev
+
+    def round(self, command: Tensor) -> Tensor:
+        """``command`` (..., d) on the grid of commands, where an acceleration limit asks for one."""
+        return command
 
     def contains(self, action: Tensor) -> Tensor:
         """Whether ``action`` lies in F_t, decided in exact arithmetic against the user's own limits.

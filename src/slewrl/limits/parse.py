@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,8 +113,10 @@ def _length(value: Any) -> int:
     return int(np.shape(value)[-1]) if np.ndim(value) else 1
 
 
-def _parse(label: str, value: Any, rounded: Rounding, joints: tuple[str, ...]) -> NDArray[np.float64]:
-    """Parse a user's values into a read-only float64 array (..., d), each entry rounded by ``rounded``."""
+def _parse(
+    label: str, value: Any, rounded: Rounding, joints: tuple[str, ...], scale: Fraction = Fraction(1)
+) -> NDArray[np.float64]:
+    """Parse a user's values into a read-only float64 array (..., d), each times ``scale`` and rounded by ``rounded``."""
     if isinstance(value, Mapping):
         value = _by_joint(label, value, joints)
     if hasattr(value, "detach"):  # a torch tensor, without importing torch
@@ -129,12 +132,12 @@ def _parse(label: str, value: Any, rounded: Rounding, joints: tuple[str, ...]) -
     truths = [x for x in value if isinstance(x, (bool, np.bool_))] if isinstance(value, (list, tuple)) else []
     if raw.dtype.kind == "b" or truths:
         raise ValueError(f"{label} is {shortened(value)}, expected numbers, not truth values")
-    if raw.dtype.kind == "f" and raw.dtype.itemsize <= 8:
+    if raw.dtype.kind == "f" and raw.dtype.itemsize <= 8 and scale == 1:
         array = raw.astype(np.float64)  # widening: exact
     else:
         array = np.empty(raw.shape)
         for index in np.ndindex(raw.shape):
-            array[index] = _rounded(label, raw[index], rounded, joints[index[-1]])
+            array[index] = _rounded(label, raw[index], lambda x: rounded(boxmath.exact(x) * scale), joints[index[-1]])
     array.setflags(write=False)
     return array
 
@@ -188,6 +191,30 @@ def _require(ok: NDArray[np.bool_], array: NDArray[np.float64], joints: tuple[st
         where = tuple(np.argwhere(~ok)[0])
         value, joint = array[where], joints[where[-1]]
         raise ValueError(f"{label} of {joint!r} is {value}, expected a positive finite rate per control step")
+
+
+def read_acceleration(
+    acceleration: Values | None, deceleration: Values | None, limits: Limits, period: float | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | tuple[None, None]:
+    """Parse acceleration and deceleration into per-step arrays (d,), rounded down; per second squared with a period."""
+    if acceleration is None:
+        if deceleration is not None:
+            raise ValueError("deceleration is given without acceleration: give both, or acceleration alone for both")
+        return None, None
+    if limits.up.ndim > 1 or limits.down.ndim > 1:
+        raise ValueError(f"delta has shape {limits.up.shape}, expected ({len(limits.names)},) with an acceleration")
+    scale = Fraction(1) if period is None else Fraction(period) ** 2
+    given = {"acceleration": acceleration, "deceleration": acceleration if deceleration is None else deceleration}
+    made = {key: _per_step(key, value, scale, limits.names) for key, value in given.items()}
+    return made["acceleration"], made["deceleration"]
+
+
+def _per_step(label: str, value: Values, scale: Fraction, joints: tuple[str, ...]) -> NDArray[np.float64]:
+    array = _parse(label, value, boxmath.round_down, joints, scale)
+    if array.ndim != 1:
+        raise ValueError(f"{label} has shape {array.shape}, expected ({len(joints)},): it cannot vary by sample")
+    _require(np.isfinite(array) & (array > 0), array, joints, label)
+    return array
 
 
 def read_reset(reset: Values, limits: Any) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ float means its binary value, and no dtype ever holds a limit wider than the one
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack
@@ -20,11 +21,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.limits import boxmath
-from slewrl.limits.augmented import previous_action
+from slewrl.limits.augmented import previous_action, previous_velocity
 from slewrl.limits.box import FeasibleBox, LimitTensors, Rounded, eager, round_limits, tighten
 from slewrl.limits.boxmath import Number
-from slewrl.limits.parse import MIXED, UNSAID, Values, read_groups, read_limits, read_period, read_reset
+from slewrl.limits.parse import (
+    MIXED,
+    UNSAID,
+    Values,
+    read_acceleration,
+    read_groups,
+    read_limits,
+    read_period,
+    read_reset,
+)
 from slewrl.limits.rates import Beside
+from slewrl.limits.viability import Grid, make_grid
+from slewrl.limits.viable_box import GridTensors, grid_tensors, viable_box
 
 Edges = Literal["guard", "tight"]
 POSITIONS = {"rad", "radian", "radians", "deg", "degree", "degrees", "m", "mm", "metre", "metres", "meter", "meters"}
@@ -48,6 +60,9 @@ class RateLimits:
         names: joint names, in action order. Default: the keys of the first mapping, else "joint0", "joint1", ...
         groups: one label per joint, or ``{joint: label}``; for tables and plots only.
         dt: control period in seconds, if known; then ``speed`` is delta / dt.
+        acceleration: how much the speed of a joint may grow, in the forms of ``low``: per second squared if ``dt`` is
+            given, else per control step squared. ``box`` then needs the last increment, too (docs/acceleration.md).
+        deceleration: how much it may shrink, where that differs from ``acceleration``.
         units: the unit of the actions ("rad", "normalised torque", ...).
         reset: the action assumed before an episode's first step, in the forms of ``low``, or "middle" for the middle of
             each range. An environment's own reset action takes precedence (docs/integrations/gymnasium.md).
@@ -66,7 +81,13 @@ class RateLimits:
     dt: float | None
     units: str
     reset: NDArray[np.float64] | None
-    _rounded: dict[Any, Rounded | str] = field(repr=False)
+    acceleration: NDArray[np.float64] | None
+    """Per control step squared, (d,)."""
+    deceleration: NDArray[np.float64] | None
+    """Per control step squared, (d,)."""
+    grid: Grid | None
+    """The limits on the grid of commands, with an acceleration."""
+    _rounded: dict[Any, Any] = field(repr=False)
 
     def __init__(
         self,
@@ -81,12 +102,18 @@ class RateLimits:
         dt: float | None = None,
         units: str = "action",
         reset: Values | None = None,
+        acceleration: Values | None = None,
+        deceleration: Values | None = None,
     ) -> None:
         arrays = read_limits(delta, low, high, up, down, names)
         joints = arrays.names
         period, start = read_period(dt), None if reset is None else read_reset(reset, arrays)
         fields: dict[str, Any] = dict(groups=read_groups(groups, joints), dt=period, units=str(units), reset=start)
-        fields["_rounded"] = {}
+        faster, slower = read_acceleration(acceleration, deceleration, arrays, period)
+        fields |= dict(acceleration=faster, deceleration=slower, grid=None, _rounded={})
+        if faster is not None and slower is not None:
+            limited = {key: getattr(arrays, key) for key in ("up", "down", "low", "high")}
+            fields["grid"] = make_grid(joints, {**limited, "acceleration": faster, "deceleration": slower})
         for key, value in {**arrays._asdict(), **fields}.items():
             object.__setattr__(self, key, value)
         with torch.inference_mode(False):
@@ -103,6 +130,11 @@ class RateLimits:
     def dim(self) -> int:
         """The number of joints d."""
         return len(self.names)
+
+    @property
+    def appended(self) -> int:
+        """How many entries an augmented observation ends in: d for a_prev, or 2d for v_prev and a_prev."""
+        return self.dim if self.grid is None else 2 * self.dim
 
     @property
     def kappa(self) -> float:
@@ -130,6 +162,7 @@ class RateLimits:
         prev: Tensor | NDArray[Any] | Sequence[float],
         check: bool = True,
         *,
+        velocity: Tensor | NDArray[Any] | Sequence[float] | None = None,
         delta: Tensor | NDArray[Any] | Sequence[float] | Mapping[str, float] | None = None,
         edges: Edges = "guard",
     ) -> FeasibleBox:
@@ -139,6 +172,8 @@ class RateLimits:
             prev: the action last handed to the environment, (..., d), in the same dtype.
             check: whether to raise on a ``prev`` that is NaN or outside the range. This synchronises with a GPU, so
                 training passes False; a joint whose prev is outside the range can then only move back towards it.
+            velocity: the last increment, prev minus the action before it, (..., d); 0 at the start. Needed with an
+                acceleration limit, and only then.
             delta: rate limits for this step only, such as for a hot motor: (..., d), or ``{joint: value}`` for some
                 joints. They can tighten the limits of this object, never widen them; 0 holds a joint.
             edges: "guard" gives up about one ulp of the range per edge and uses only operations that export
@@ -153,13 +188,16 @@ class RateLimits:
             limits = self._tightened(limits, self._as_delta(delta).to(last.device), edges == "tight", check)
         if check:
             self._check_prev(last)
+        if self.grid is not None or velocity is not None:
+            return viable_box(self, last, velocity, limits.exact if delta is not None else None, check)
         if limits.working.up.ndim > 1:  # one prev under many limits
             last = last.expand(torch.broadcast_shapes(last.shape, limits.working.up.shape))  # type: ignore[no-untyped-call]
         return FeasibleBox(last, limits.working, limits.exact, edges == "tight")
 
     def box_after(self, observation: Tensor) -> FeasibleBox:
-        """F_t of augmented observations (..., n), by the previous action in them, which is not checked."""
-        return self.box(previous_action(observation, self.dim), check=False)
+        """F_t of augmented observations (..., n), by the history in them, which is not checked."""
+        velocity = None if self.grid is None else previous_velocity(observation, self.dim)
+        return self.box(previous_action(observation, self.dim), check=False, velocity=velocity)
 
     def rounded(self, dtype: torch.dtype, device: torch.device | str = "cpu", edges: Edges = "guard") -> Rounded:
         """The limits rounded for a dtype, on a device; cached.
@@ -194,6 +232,14 @@ class RateLimits:
                 limits = round_limits(exact, dtype, edges == "tight")
                 self._rounded[dtype, edges, "cpu"] = self._why_not(limits.working, dtype) or limits
 
+    def on_grid(self, dtype: torch.dtype, device: torch.device | str) -> GridTensors:
+        """The limits on the grid of commands, for a dtype on a device; cached."""
+        key = ("grid", dtype, str(device))
+        if key not in self._rounded:
+            self._rounded[key] = grid_tensors(self, dtype, device)
+        found: GridTensors = self._rounded[key]
+        return found
+
     def outside(self, action: NDArray[Any], prev: NDArray[Any]) -> NDArray[np.bool_]:
         """Decide exactly, without torch, which joints of ``action`` (..., d) left F_t(prev); NaN counts as outside.
 
@@ -209,8 +255,13 @@ class RateLimits:
     def clamp(self, position: Tensor) -> Tensor:
         """Clip a pose to the action range, in the same dtype, for use as the first ``prev`` after a reset.
 
-        A pose at a joint's stop may lie an ulp beyond it once cast to float32, and ``box`` would refuse it.
+        A pose at a joint's stop may lie an ulp beyond it once cast to float32, and ``box`` would refuse it. With an
+        acceleration limit the result is the nearest point of the grid of commands.
         """
+        if self.grid is not None:
+            grid = self.on_grid(position.dtype, position.device)
+            nearest = torch.round(self._as_prev(position) / grid.unit.to(position.dtype)) * grid.unit.to(position.dtype)
+            return torch.clamp(nearest, grid.working.low, grid.working.high)
         working = self.rounded(position.dtype, position.device).working
         return torch.clamp(self._as_prev(position), working.low, working.high)
 
@@ -221,6 +272,7 @@ class RateLimits:
             if name not in self.names:
                 raise KeyError(f"unknown joint {name!r}; these limits have: {', '.join(self.names)}")
         index = [self.names.index(name) for name in wanted]
+        accelerations = {key: [values[i] for i in index] for key, values in self._accelerations().items()}
         return RateLimits(
             up=self.up[..., index],
             down=self.down[..., index],
@@ -231,6 +283,7 @@ class RateLimits:
             dt=self.dt,
             units=self.units,
             reset=None if self.reset is None else self.reset[index],
+            **accelerations,
         )
 
     def with_reset(self, reset: Values | None) -> "RateLimits":
@@ -379,12 +432,21 @@ class RateLimits:
     def _parts(self) -> dict[str, Any]:
         """The constructor arguments that rebuild this object."""
         keys = ("up", "down", "low", "high", "names", "groups", "dt", "units", "reset")
-        return {key: getattr(self, key) for key in keys}
+        return {**{key: getattr(self, key) for key in keys}, **self._accelerations()}
+
+    def _accelerations(self) -> dict[str, list[Fraction]]:
+        """The constructor arguments of the acceleration, exactly: per second squared if there is a dt."""
+        if self.acceleration is None or self.deceleration is None:
+            return {}
+        scale = Fraction(1) if self.dt is None else Fraction(self.dt) ** 2
+        pairs = {"acceleration": self.acceleration, "deceleration": self.deceleration}
+        return {key: [Fraction(float(x)) / scale for x in array] for key, array in pairs.items()}
 
     def _identity(self) -> tuple[Any, ...]:
         arrays = tuple((a.shape, a.tobytes()) for a in (self.up, self.down, self.low, self.high))
-        reset = None if self.reset is None else self.reset.tobytes()
-        return (arrays, self.names, self.groups, self.dt, self.units, reset)
+        others = (self.reset, self.acceleration, self.deceleration)
+        optional = tuple(None if array is None else array.tobytes() for array in others)
+        return (arrays, self.names, self.groups, self.dt, self.units, optional)
 
     def _as_prev(self, value: Tensor | NDArray[Any] | Sequence[float]) -> Tensor:
         prev = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))  # a list is float64

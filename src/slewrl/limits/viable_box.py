@@ -1,0 +1,188 @@
+"""The feasible box under acceleration limits: the commands after which every joint can still stop in its range."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from slewrl.limits import boxmath, viability
+from slewrl.limits.box import FeasibleBox, LimitTensors
+
+
+class GridTensors(NamedTuple):
+    """A ``viability.Grid`` as float64 tensors on one device, and what a box needs besides; (d,) each."""
+
+    unit: Tensor
+    up: Tensor
+    down: Tensor
+    acceleration: Tensor
+    deceleration: Tensor
+    low: Tensor
+    high: Tensor
+    working: LimitTensors
+    """Rates and range on the grid, in the dtype of the commands."""
+    exact: tuple[Tensor, Tensor]
+    """Acceleration and deceleration per step as the user wrote them; ``contains`` decides by them."""
+
+
+def grid_tensors(limits: Any, dtype: torch.dtype, device: torch.device | str) -> GridTensors:
+    """The grid of ``limits``, a RateLimits, for commands of a dtype."""
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"prev has dtype {dtype}, expected float32 or float64 with an acceleration limit")
+    with torch.inference_mode(False):
+        made = {key: torch.from_numpy(x.copy()).to(device) for key, x in limits.grid._asdict().items()}
+        working = (made["unit"] * made[key] for key in ("down", "up", "low", "high"))
+        exact = (torch.from_numpy(x.copy()).to(device) for x in (limits.acceleration, limits.deceleration))
+        return GridTensors(**made, working=LimitTensors(*(x.to(dtype) for x in working)), exact=tuple(exact))  # type: ignore[arg-type]
+
+
+def viable_box(limits: Any, prev: Tensor, velocity: Any, step: LimitTensors | None, check: bool) -> "ViableBox":
+    """F_t under the acceleration limits of ``limits``, a RateLimits, and the rates of this ``step``, if they are lower.
+
+    Raises:
+        ValueError: the velocity is missing, or no joint could stop from it (with ``check``).
+    """
+    if limits.grid is None:
+        raise ValueError("velocity is given, but these limits have no acceleration")
+    if velocity is None:
+        raise ValueError(
+            "these limits have an acceleration: pass velocity, the last increment (0 at the start), or take "
+            "limits.box_after(observation)"
+        )
+    grid, last = limits.on_grid(prev.dtype, prev.device), torch.as_tensor(velocity, dtype=prev.dtype, device=prev.device)
+    exact = limits.rounded(prev.dtype, prev.device).exact
+    if step is not None:
+        rates = [((rate / grid.unit).floor() - 1).clamp_min(0) for rate in (step.down, step.up)]
+        down, up = torch.minimum(rates[0], grid.down), torch.minimum(rates[1], grid.up)
+        working = grid.working._replace(down=(down * grid.unit).to(prev.dtype), up=(up * grid.unit).to(prev.dtype))
+        grid, exact = grid._replace(down=down, up=up, working=working), step
+    box = ViableBox(prev, grid.working, exact, False, last, grid)
+    if check:
+        _check_history(limits.names, box)
+    return box
+
+
+def _check_history(names: tuple[str, ...], box: "ViableBox") -> None:
+    """Refuse commands off the grid, and a velocity from which a joint could not stop."""
+    grid, command, velocity = box.grid, box.units(box.prev), box.units(box.velocity)
+    for label, values, whole in (("prev", box.prev, command), ("velocity", box.velocity, velocity)):
+        if len(bad := (whole * grid.unit != values.double()).nonzero()):
+            where = tuple(bad[0].tolist())
+            raise ValueError(
+                f"{label} of {names[where[-1]]!r} is {values[where].item()!r}, expected a multiple of "
+                f"{grid.unit[where[-1]].item()!r}, the grid of commands; start from limits.clamp(pose) with velocity 0"
+            )
+    below, above = command - grid.low, grid.high - command
+    fine = viability.stops_in_time(velocity, below, above, grid.deceleration, xp=torch)
+    if len(bad := (~fine).nonzero()):
+        where = tuple(bad[0].tolist())
+        i = where[-1]
+        slower = viability.brake(velocity, grid.deceleration, xp=torch)
+        distance = (viability.stopping_distance(slower, grid.deceleration, xp=torch) * grid.unit)[where].item()
+        room = (torch.where(slower > 0, above, below) * grid.unit)[where].item()
+        raise ValueError(
+            f"velocity of {names[i]!r} is {box.velocity[where].item():g} per step: braking takes {distance:g} more, and "
+            f"there is {room:g} left to the end of its range"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ViableBox(FeasibleBox):
+    """F_t = prev + [bottom, top] of ``viability.increments``, with edges on the grid of commands.
+
+    Built by ``RateLimits.box(prev, velocity=...)`` of limits with an acceleration. ``prev`` is on the grid.
+    """
+
+    velocity: Tensor = None  # type: ignore[assignment]
+    """The last increment, prev minus the action before it; 0 at rest; (..., d), in prev's dtype."""
+    grid: GridTensors = None  # type: ignore[assignment]
+
+    @property
+    def anchor(self) -> Tensor:
+        """The brake point: where full braking leads in this step, and prev for a joint at rest; (..., d)."""
+        return torch.clamp(self.prev, self.low, self.high)
+
+    def _make_edges(self) -> list[Tensor]:
+        unit, low, high = self.grid.unit, self.grid.low, self.grid.high
+        command, velocity = (self.units(x) for x in (self.prev, self.velocity))
+        below, above = (command - low).clamp_min(0), (high - command).clamp_min(0)
+        edges = viability.increments(velocity, below, above, self.grid, xp=torch)
+        return [((command + edge) * unit).to(self.prev.dtype) for edge in edges]
+
+    def units(self, values: Tensor) -> Tensor:
+        """Values (..., d) as whole grid units in float64, each the nearest."""
+        return torch.round(values.detach().double() / self.grid.unit)
+
+    def contains(self, action: Tensor) -> Tensor:
+        """Whether ``action`` keeps rate, range and acceleration, decided in exact arithmetic, per joint (..., d).
+
+        ``action`` and ``prev`` are commands on the grid, so that their difference is exact in float64.
+        """
+        wide, prev = action.double(), self.prev.double()
+        least, most = viability.reachable(self.velocity.double(), *self.grid.exact, xp=torch)
+        within = (wide - prev >= least) & (wide - prev <= most)
+        return within & ~boxmath.outside(wide, prev, *self.exact)
+
+    def round(self, command: Tensor) -> Tensor:
+        """The grid point nearest to ``command`` (..., d), with the gradient of the identity."""
+        rounded: Tensor = _Round.apply(command, self.grid.unit.to(command.dtype))  # type: ignore[no-untyped-call]
+        return rounded
+
+    def clamp(self, command: Tensor) -> Tensor:
+        """Move towards ``command`` (..., d) as fast as allows to stop there, and not beyond; NaN brakes.
+
+        The gradient is 1 for joints that get there in this step, and 0 for the others.
+        """
+        target = torch.where(command == command, command.to(self.prev.dtype), self.prev)
+        grid, command = self.grid, self.units(self.prev)
+        aim = torch.minimum(torch.maximum(self.units(target), grid.low), grid.high)
+        way = aim - command
+        step = torch.sign(way) * viability.fastest(way.abs(), grid.deceleration, xp=torch)
+        moved = torch.clamp(((command + step) * grid.unit).to(self.prev.dtype), self.low, self.high)
+        reached: Tensor = _Reach.apply(target, moved, moved == aim * grid.unit)  # type: ignore[no-untyped-call]
+        return reached
+
+    def radius(self, latent: Tensor) -> Tensor:
+        """The distance from the anchor to the edge on the latent's side, (..., d)."""
+        return torch.where(latent >= 0, self.high - self.anchor, self.anchor - self.low)
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """Draw a command uniformly from F_t, shape (..., d)."""
+        return torch.clamp(self.round(super().sample(generator)), self.low, self.high)
+
+
+class _Round(torch.autograd.Function):
+    """Round to multiples of a power of two in the forward pass, identity in the backward pass."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(command: Tensor, unit: Tensor) -> Tensor:
+        return torch.round(command / unit) * unit
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad, None
+
+
+class _Reach(torch.autograd.Function):
+    """Return ``moved``; the gradient goes to the target of the joints that are ``there``."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(target: Tensor, moved: Tensor, there: Tensor) -> Tensor:
+        return moved.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[2])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return torch.where(ctx.saved_tensors[0], grad, 0.0), None, None
