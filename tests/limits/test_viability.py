@@ -15,6 +15,7 @@ from slewrl.limits.viability import (
     make_grid,
     stopping_distance,
     stops_in_time,
+    too_sharp,
 )
 
 FRANKA = {"velocity": [2.175] * 4 + [2.61] * 3, "acceleration": [15, 7.5, 10, 12.5, 15, 20, 20]}
@@ -134,3 +135,30 @@ def test_a_limit_below_the_grid_is_refused_by_name():
     limits = {key: np.array([value]) for key, value in values.items()}
     with pytest.raises(ValueError, match=r"acceleration of 'elbow' is 1e-07 per step, expected at least 9.5367431640625e-07"):
         make_grid(("elbow",), limits)
+
+
+def test_the_audit_decides_by_rational_numbers():
+    a = d = 0.1
+    before, prev = 0.3, 0.1 + 0.3  # velocities of .1 that are a hair more or less than the float .1
+    for action in np.nextafter(prev + 0.2, [-1, 0.6, 2]):
+        step, velocity = Fraction(action) - Fraction(prev), Fraction(prev) - Fraction(before)
+        expected = not step <= velocity + Fraction(a)
+        assert too_sharp(*column(action, prev, before, a, d))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "prev", "action", "a", "d", "broken"),
+    [
+        (0, 0, 1, 1, 1, False),
+        (0, 0, 1.5, 1, 1, True),
+        (0, 0, np.nan, 1, 1, True),
+        (1, 3, 3, 1, 2, False),  # from 2 to 0 per step: D
+        (1, 3, 2.5, 1, 2, True),
+        (-1, 0, -1, 1, 5, False),  # from 1 to -1: D is large, but A is what may be had on the other side
+        (-1, 0, -1.5, 1, 5, True),
+        (0, -1, 0, 1, 5, False),
+        (0, -1, 0.5, 1, 5, True),
+    ],
+)
+def test_slowing_down_uses_d_and_speeding_up_a(before, prev, action, a, d, broken):
+    assert too_sharp(*column(action, prev, before, a, d))[0] == broken

@@ -140,3 +140,36 @@ def stops_in_time(velocity: Array, below: Array, above: Array, deceleration: Arr
     """Whether a joint whose last increment was ``velocity`` can stop within its room by braking from now on."""
     slower = brake(velocity, deceleration, xp)
     return stopping_distance(slower, deceleration, xp) <= xp.where(slower > 0, above, below)
+
+
+def too_sharp(action: Array, prev: Array, before: Array, acceleration: Array, deceleration: Array) -> NDArray[np.bool_]:
+    """Decide exactly which joints broke their acceleration limit in the step from ``prev`` to ``action``.
+
+    Commands may be any floats. Differences are compared in float64, and those nearer to the limit than their rounding
+    errors in rational numbers. NaN counts as broken.
+
+    Args:
+        action: the command of this step, (..., d).
+        prev: the command of the last step, (..., d).
+        before: the command before that, (..., d); equal to ``prev`` at the start.
+        acceleration: A per step, (d,).
+        deceleration: D per step, (d,).
+    """
+    arrays = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (action, prev, before, acceleration, deceleration)))
+    action, prev, before, a, d = arrays
+    step, velocity = action - prev, prev - before
+    least, most = reachable(velocity, a, d)
+    broken: NDArray[np.bool_] = np.array(~((step >= least) & (step <= most)))
+    margin = np.minimum(np.abs(step - least), np.abs(step - most))
+    error = 4 * np.finfo(np.float64).eps * (abs(action) + 2 * abs(prev) + abs(before) + a + d)
+    for where in np.argwhere((margin <= error) | (abs(velocity) <= error)).tolist():
+        row = [Fraction(float(x[tuple(where)])) for x in arrays]
+        broken[tuple(where)] = _too_sharp_exactly(*row)
+    return broken
+
+
+def _too_sharp_exactly(action: Fraction, prev: Fraction, before: Fraction, a: Fraction, d: Fraction) -> bool:
+    step, velocity = action - prev, prev - before
+    most = velocity + a if velocity >= 0 else min(velocity + d, a)
+    least = velocity - a if velocity <= 0 else max(velocity - d, -a)
+    return not least <= step <= most
