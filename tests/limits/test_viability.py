@@ -133,7 +133,9 @@ def test_a_grid_holds_every_command_in_float32():
 def test_a_limit_below_the_grid_is_refused_by_name():
     values = {"up": 0.1, "down": 0.1, "low": -3.0, "high": 3.0, "acceleration": 1e-7, "deceleration": 0.1}
     limits = {key: np.array([value]) for key, value in values.items()}
-    with pytest.raises(ValueError, match=r"acceleration of 'elbow' is 1e-07 per step, expected at least 9.5367431640625e-07"):
+    with pytest.raises(
+        ValueError, match=r"acceleration of 'elbow' is 1e-07 per step, expected at least 9.5367431640625e-07"
+    ):
         make_grid(("elbow",), limits)
 
 

@@ -20,7 +20,7 @@ from slewrl.layers.hook import TrainingHook
 from slewrl.layers.place import Placement
 from slewrl.layers.squash import VALUES
 from slewrl.limits import RateLimits
-from slewrl.limits.box import HALF_TYPES, FeasibleBox, LimitTensors
+from slewrl.limits.box import HALF_TYPES, FeasibleBox, LimitTensors, plain_autograd
 
 Density = Literal["normalized", "action_scaled", "action"]
 
@@ -124,7 +124,7 @@ class ActionLayer(ABC):
     def decide(self, latent: Tensor, box: FeasibleBox) -> Decision:
         """Return ``executed`` and ``judged`` for acting, (..., d) each, bit for bit as ``__call__`` does."""
         composed = type(self).__call__ is ActionLayer.__call__ and isinstance(box, FeasibleBox)
-        if not (composed and isinstance(latent, Tensor) and fused.plain_autograd() and self.squash in VALUES):
+        if not (composed and isinstance(latent, Tensor) and plain_autograd() and self.squash in VALUES):
             return Decision(*self(latent, box)[:2])
         wide = widen(box)
         latent = spread(latent, box)

@@ -25,8 +25,15 @@ from slewrl.layers import place, squash
 from slewrl.layers.base import ActionLayer, squared_norm
 from slewrl.limits import RateLimits, boxmath
 from slewrl.limits.box import FeasibleBox
+from slewrl.limits.viable_box import ViableBox
 
 WIDE = torch.finfo(torch.float64)
+
+
+NO_ACCELERATION = (
+    "layer 'budget' does not take limits with an acceleration: braking for a bound may need more than the budget; "
+    "take 'ddsrad', or limits without an acceleration"
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,8 @@ class Budget(ActionLayer):
 
     def normalise(self, u: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor]:
         """Map u to x, with log |det dx/du|."""
+        if isinstance(box, ViableBox):
+            raise ValueError(NO_ACCELERATION)
         rate = torch.where(u >= 0, box.working.up, box.working.down)
         return self._radial(u, box.radius(u) / rate.clamp_min(torch.finfo(u.dtype).tiny))  # a rate of 0 holds the joint
 
@@ -106,8 +115,10 @@ class Budget(ActionLayer):
         return base + math.log(share.numerator) - math.log(share.denominator)
 
     def check(self, limits: RateLimits) -> None:
-        """Refuse a budget that exceeds the number of joints."""
+        """Refuse a budget that exceeds the number of joints, and limits with an acceleration."""
         self.allowance(limits.dim)
+        if limits.grid is not None:
+            raise ValueError(NO_ACCELERATION)
 
     def extra_violations(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
         """Count the steps of a sequence (T + 1, d) that exceeded the budget, decided exactly."""

@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slewrl.limits.box import FeasibleBox
+from slewrl.limits.box import FeasibleBox, plain_autograd
+from slewrl.limits.viable_box import ViableBox
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 VJP = Callable[[Tensor, Tensor], Tensor]
@@ -36,16 +37,10 @@ def applies(latent: Tensor, box: FeasibleBox) -> bool:
         and latent.device.type == box.prev.device.type == "cpu"
         and latent.shape == box.prev.shape
         and box.working.up.ndim == box.working.down.ndim == 1  # batched limits broadcast, in the composed layer
-        and type(box) is FeasibleBox
         and not box.tight  # Theorem 2 needs guarded limits
         and not box.prev.requires_grad
         and plain_autograd()
     )
-
-
-def plain_autograd() -> bool:
-    """Whether plain autograd is in use: no compiler, which fuses by itself, and no functorch transform."""
-    return not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
 
 
 def gaussian(mean: Tensor, std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,7 +81,7 @@ class _Gaussian(torch.autograd.Function):
 
 def ddsrad(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tensor, Tensor, Tensor]:
     """Return ``(executed, log_det, |u|^2)`` of DD-SRad, with log_det in normalised units."""
-    executed, log_det, norm2 = _DDSRad.apply(latent, box.prev, box.working, cap)  # type: ignore[no-untyped-call]
+    executed, log_det, norm2 = _DDSRad.apply(latent, box, cap)  # type: ignore[no-untyped-call]
     return executed, log_det, norm2
 
 
@@ -95,13 +90,15 @@ def ddsrad_execute(latent: Tensor, box: FeasibleBox, cap: float) -> Tensor:
     if torch.is_grad_enabled() and latent.requires_grad:
         return ddsrad(latent, box, cap)[0]
     u = _finite(latent, cap)
-    return torch.from_numpy(_map(u, 1 / np.sqrt(1 + u * u), box.prev, box.working)[0])
+    return torch.from_numpy(_map(u, 1 / np.sqrt(1 + u * u), box)[0])
 
 
-def _map(u: NDArray[Any], r: NDArray[Any], prev: Tensor, limits: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _map(u: NDArray[Any], r: NDArray[Any], box: FeasibleBox) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return a = prev + R_eff u r, and R_eff (Eq. reff, ddsrad)."""
-    p = np.ascontiguousarray(prev.detach().numpy())
-    fall, up, low, high = _spread(limits, p.shape)
+    if isinstance(box, ViableBox):
+        return _viable_map(u, r, box)
+    p = np.ascontiguousarray(box.prev.detach().numpy())
+    fall, up, low, high = _spread(box.working, p.shape)
     # R_eff: the distance to the bound on u's side, or the rate if that is less.
     radius = np.where(u >= 0, high, low)
     radius -= p
@@ -120,6 +117,31 @@ def _map(u: NDArray[Any], r: NDArray[Any], prev: Tensor, limits: Any) -> tuple[N
     return executed, radius
 
 
+def _viable_map(u: NDArray[Any], r: NDArray[Any], box: ViableBox) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return a = h + R u r on the grid of commands, and R: h is the brake point, R the distance to u's edge."""
+    low, high, anchor = box.low.numpy(), box.high.numpy(), box.anchor.numpy()
+    radius = np.where(u >= 0, high, low)
+    radius -= anchor
+    np.abs(radius, out=radius)
+    unit, per_unit = _unit(box.grid.unit, radius.shape, radius.dtype)
+    executed = u * r
+    executed *= radius
+    executed += anchor
+    executed *= per_unit
+    np.rint(executed, out=executed)
+    executed *= unit
+    np.minimum(executed, high, out=executed)
+    np.maximum(executed, low, out=executed)
+    return executed, radius
+
+
+@lru_cache(maxsize=16)
+def _unit(unit: Tensor, shape: tuple[int, ...], dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Broadcast the grid unit, a power of two, and its inverse to ``shape`` in memory."""
+    full = np.ascontiguousarray(np.broadcast_to(unit.numpy().astype(dtype), shape))
+    return full, 1 / full
+
+
 @lru_cache(maxsize=16)
 def _spread(limits: Any, shape: tuple[int, ...]) -> tuple[NDArray[Any], ...]:
     """Broadcast -down, up, low and high to ``shape`` in memory, since numpy is faster on arrays of equal shape."""
@@ -132,7 +154,7 @@ def ddsrad_pullback(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tenso
     u = _finite(latent, cap)
     u2 = u * u
     r = 1 / np.sqrt(1 + u2)
-    executed, radius = _map(u, r, box.prev, box.working)
+    executed, radius = _map(u, r, box)
 
     def vjp_fn(to_executed: Tensor, to_norm2: Tensor) -> Tensor:
         return torch.from_numpy(to_executed.numpy() * radius * r * (r * r) + u * (2 * to_norm2.numpy()[..., None]))
@@ -148,7 +170,7 @@ def ddsrad_draw(
     u = _finite(mean + std * noise, cap)
     u2 = u * u
     r = 1 / np.sqrt(1 + u2)
-    executed, radius = _map(u, r, box.prev, box.working)
+    executed, radius = _map(u, r, box)
     log_prob = _log_density(s, e) - _row_sums(_log1p(u2), -1.5)
 
     def vjp_fn(to_executed: Tensor, to_log_prob: Tensor, to_norm2: Tensor) -> tuple[Tensor, Tensor]:
@@ -166,11 +188,11 @@ class _DDSRad(torch.autograd.Function):
     """DD-SRad. With r = 1 / sqrt(1 + u^2), a = prev + R_eff u r and da/du = R_eff r^3 (Eq. ddsrad, jacobian)."""
 
     @staticmethod
-    def forward(ctx: Any, latent: Tensor, prev: Tensor, limits: Any, cap: float) -> Any:
+    def forward(ctx: Any, latent: Tensor, box: FeasibleBox, cap: float) -> Any:
         u = _finite(latent, cap)
         u2 = u * u
         r = 1 / np.sqrt(1 + u2)
-        executed, radius = _map(u, r, prev, limits)
+        executed, radius = _map(u, r, box)
         ctx.save_for_backward(latent, *(torch.from_numpy(x) for x in (u, r, radius)))
         ctx.cap = cap
         return tuple(torch.as_tensor(x) for x in (executed, _row_sums(_log1p(u2), -1.5), _row_sums(u2, 1.0)))
@@ -188,7 +210,7 @@ class _DDSRad(torch.autograd.Function):
         r2 = r * r
         # d log_det / du = -3 u r^2 and d |u|^2 / du = 2 u
         grad_u = grad * radius * r * r2 + u * (2 * grad_norm2[..., None] - 3 * r2 * grad_log_det[..., None])
-        return torch.as_tensor(grad_u), None, None, None
+        return torch.as_tensor(grad_u), None, None
 
 
 def _finite(latent: Tensor, cap: float) -> NDArray[Any]:

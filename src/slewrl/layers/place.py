@@ -14,6 +14,7 @@ from torch import Tensor
 
 from slewrl.limits import RateLimits
 from slewrl.limits.box import FeasibleBox
+from slewrl.limits.viable_box import ViableBox
 
 RADIUS_FLOOR = 1e-2
 """The smallest radius in action-unit densities, as a share of delta, so that they stay finite on a bound."""
@@ -46,7 +47,14 @@ def _hold_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
     """sum log R_eff (Eq. logdet), with R floored, since it is 0 where prev is on a bound."""
     rate = torch.where(v >= 0, box.working.up, box.working.down)
     floor = RADIUS_FLOOR * torch.minimum(rate, box.working.high - box.working.low)
+    if isinstance(box, ViableBox):
+        floor = torch.minimum(floor, _narrowest(box))
     return _log(torch.maximum(box.radius(v), floor)).sum(-1)
+
+
+def _narrowest(box: ViableBox) -> Tensor:
+    """The floor on radii under acceleration limits, where a box may be a single point; shape (d,)."""
+    return (RADIUS_FLOOR * box.grid.acceleration * box.grid.unit).to(box.prev.dtype)
 
 
 # ---------------------------------------------------------------- interval: v = 0 goes to the middle of F_t
@@ -58,7 +66,10 @@ def _interval(v: Tensor, box: FeasibleBox) -> Tensor:
 
 
 def _interval_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
-    return _log(0.5 * (box.high - box.low)).expand_as(v).sum(-1)
+    half = 0.5 * (box.high - box.low)
+    if isinstance(box, ViableBox):
+        half = torch.maximum(half, _narrowest(box))
+    return _log(half).expand_as(v).sum(-1)
 
 
 # ---------------------------------------------------------------- hyperbolic: smooth, v = 0 stays near prev
@@ -66,10 +77,14 @@ def _interval_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
 
 def _hyperbolic_radii(v: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, Tensor]:
     """R-, R+ from the anchor h to the edges, and D = (R- - R+) v + R+ + R-."""
-    eighth = (box.high - box.low) / 8
+    low, high = box.low, box.high
+    if isinstance(box, ViableBox):  # widened about its middle, so that a single point has a slope
+        missing = torch.relu(_narrowest(box) - 0.5 * (high - low))
+        low, high = low - missing, high + missing
+    eighth = (high - low) / 8
     # Anchored at prev itself, the map would be degenerate on a bound; an eighth of the box away, it is not.
-    anchor = torch.clamp(box.anchor, box.low + eighth, box.high - eighth)
-    down, up = anchor - box.low, box.high - anchor
+    anchor = torch.clamp(box.anchor, low + eighth, high - eighth)
+    down, up = anchor - low, high - anchor
     # D is at least the smaller of 2 R- and 2 R+; the floor keeps a box of a few floats' width from dividing by 0.
     floor = torch.finfo(v.dtype).eps * (up + down) + torch.finfo(v.dtype).tiny
     return down, up, torch.maximum((down - up) * v + (up + down), floor)

@@ -115,6 +115,11 @@ class FeasibleBox:
         return (self.high - self.low).prod(-1)
 
 
+def plain_autograd() -> bool:
+    """Whether plain autograd is in use: no compiler, which fuses by itself, and no functorch transform."""
+    return not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
+
+
 def eager(function: Callable[..., Any]) -> Callable[..., Any]:
     """Exclude ``function`` from compilation, as torch.compiler.disable does, but without importing the compiler."""
 

@@ -85,14 +85,14 @@ def grid_unit(low: float, high: float) -> float:
 def fastest(room: Array, deceleration: Array, xp: Any = np) -> Array:
     """The largest increment v from which braking by D per step stops within ``room`` >= 0.
 
-    v = min over m >= 1 of floor((2 room + D m (m - 1)) / 2m). The real minimiser is sqrt(2 room / D), so the whole one
-    is next to it.
+    v = min over m >= 1 of floor((2 room + D m (m - 1)) / 2m), where m is the number of steps. The minimum is at the
+    smallest m with room <= D m (m + 1) / 2. A square root in float64 finds it: between whole numbers below 2^26 it is
+    never too coarse, and where room = D m (m + 1) / 2 exactly, m and m + 1 give the same v.
     """
-    m = xp.floor(xp.sqrt(2 * room / deceleration))
     twice = 2 * room
-    beyond = xp.floor((twice + deceleration * (m * (m + 1))) / (2 * (m + 1)))
-    m = xp.where(m < 1, m + 1, m)
-    return xp.minimum(beyond, xp.floor((twice + deceleration * (m * (m - 1))) / (2 * m)))
+    m = xp.ceil(xp.sqrt(twice / deceleration + 0.25) - 0.5)
+    m = xp.where(m < 1, xp.ones_like(m), m)
+    return xp.floor((twice + deceleration * (m * (m - 1))) / (2 * m))
 
 
 def increments(velocity: Array, below: Array, above: Array, grid: Any, xp: Any = np) -> tuple[Array, Array]:
@@ -155,7 +155,9 @@ def too_sharp(action: Array, prev: Array, before: Array, acceleration: Array, de
         acceleration: A per step, (d,).
         deceleration: D per step, (d,).
     """
-    arrays = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (action, prev, before, acceleration, deceleration)))
+    arrays = np.broadcast_arrays(
+        *(np.asarray(x, np.float64) for x in (action, prev, before, acceleration, deceleration))
+    )
     action, prev, before, a, d = arrays
     step, velocity = action - prev, prev - before
     least, most = reachable(velocity, a, d)
