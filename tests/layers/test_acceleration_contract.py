@@ -14,18 +14,13 @@ from slewrl.limits import viability
 from slewrl.limits.viable_box import ViableBox, numpy_edges
 
 HARD = [name for name in LAYERS if LAYERS[name].hard and name != "budget"]
-FRANKA = RateLimits(
-    [2.175 * 0.02] * 4 + [2.61 * 0.02] * 3,
-    -2.8,
-    2.8,
-    dt=0.02,
-    acceleration=[15, 7.5, 10, 12.5, 15, 20, 20],
-    units="rad",
-)
+SPEEDS, ACCELERATIONS = [2.175] * 4 + [2.61] * 3, [15, 7.5, 10, 12.5, 15, 20, 20]
+FRANKA = RateLimits([0.02 * x for x in SPEEDS], -2.8, 2.8, dt=0.02, acceleration=ACCELERATIONS, units="rad")
 SKEW = RateLimits(
     up=[0.05, 0.3, 0.02], down=[0.2, 0.1, 0.4], low=[-1, 0.5, -2], high=[1, 1.5, -1], acceleration=0.03,
     deceleration=[0.01, 0.08, 0.03],
 )  # fmt: skip
+CLIPPED = ("post", "boxpre", "boxpro", "srad_ball", "srad_qp", "truncnorm")
 FAMILY = {"franka": FRANKA, "skew": SKEW}
 NAN, INF = float("nan"), float("inf")
 
@@ -107,9 +102,7 @@ def test_boxes_of_one_point_have_finite_densities_and_gradients(name, density):
     assert mean.grad.isfinite().all() and std.grad.isfinite().all()
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in HARD if n not in ("post", "boxpre", "boxpro", "srad_ball", "srad_qp", "truncnorm")]
-)
+@pytest.mark.parametrize("name", [name for name in HARD if name not in CLIPPED])
 def test_log_det_is_that_of_the_map_before_the_grid(name):
     layer, limits = make_layer(name, "action"), FRANKA
     prev = limits.clamp(torch.zeros(5, 7, dtype=torch.float64))
@@ -190,12 +183,10 @@ def test_limits_that_are_not_enough_say_so():
         RateLimits([0.1] * 7, -1, 1).box(prev, velocity=prev)
     with pytest.raises(ValueError, match="expected float32 or float64 with an acceleration limit"):
         FRANKA.box(prev.bfloat16(), velocity=prev)
-    with pytest.raises(ValueError, match=r"prev of 'joint0' is 0\.1\d* .*grid of commands"):
+    with pytest.raises(ValueError, match=r"prev of 'joint0' is 0\.1\d*, .*grid of commands"):
         FRANKA.box(prev + 0.1, velocity=prev)
     fast = FRANKA.clamp(torch.full((1, 7), 0.03))
-    with pytest.raises(
-        ValueError, match=r"velocity of 'joint0' is 0\.03 per step: braking takes 0\.06\d* more, and there is 0"
-    ):
+    with pytest.raises(ValueError, match="velocity of 'joint0' is 0.03.* per step: braking takes 0.06"):
         FRANKA.box(FRANKA.clamp(torch.full((1, 7), 2.8)), velocity=fast)
     with pytest.raises(ValueError, match="deceleration is given without acceleration"):
         RateLimits(0.1, -1, 1, deceleration=0.1)
@@ -210,5 +201,5 @@ def test_acceleration_is_per_second_squared_with_a_period_and_exact_either_way()
         assert RateLimits(**limits._parts()) == limits
     chosen = FRANKA.select(["joint3", "joint1"])
     assert chosen.acceleration.tolist() == FRANKA.acceleration[[3, 1]].tolist()
-    assert FRANKA != RateLimits(FRANKA.delta, -2.8, 2.8, dt=0.02, units="rad")
+    assert RateLimits(FRANKA.delta, -2.8, 2.8, dt=0.02, units="rad") != FRANKA
     assert isinstance(FRANKA.box(torch.zeros(7), velocity=torch.zeros(7)), ViableBox)

@@ -41,7 +41,7 @@ def allowed(v, limits):
 
 
 def kernel(width, limits):
-    """States (q, v) from which a joint can stay in [0, width] for ever, found by removing dead ends until none is left."""
+    """States (q, v) from which a joint can stay in [0, width] for ever: dead ends are removed until none is left."""
     alive = set(itertools.product(range(width + 1), range(-int(limits.down), int(limits.up) + 1)))
     while True:
         dead = {(q, v) for q, v in alive if not any((q + w, w) in alive for w in allowed(v, limits))}
@@ -133,9 +133,7 @@ def test_a_grid_holds_every_command_in_float32():
 def test_a_limit_below_the_grid_is_refused_by_name():
     values = {"up": 0.1, "down": 0.1, "low": -3.0, "high": 3.0, "acceleration": 1e-7, "deceleration": 0.1}
     limits = {key: np.array([value]) for key, value in values.items()}
-    with pytest.raises(
-        ValueError, match=r"acceleration of 'elbow' is 1e-07 per step, expected at least 9.5367431640625e-07"
-    ):
+    with pytest.raises(ValueError, match="acceleration of 'elbow' is 1e-07 per step, expected at least 9.5367"):
         make_grid(("elbow",), limits)
 
 

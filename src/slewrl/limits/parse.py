@@ -116,7 +116,7 @@ def _length(value: Any) -> int:
 def _parse(
     label: str, value: Any, rounded: Rounding, joints: tuple[str, ...], scale: Fraction = Fraction(1)
 ) -> NDArray[np.float64]:
-    """Parse a user's values into a read-only float64 array (..., d), each times ``scale`` and rounded by ``rounded``."""
+    """Parse a user's values into a read-only float64 array (..., d), each scaled, then rounded by ``rounded``."""
     if isinstance(value, Mapping):
         value = _by_joint(label, value, joints)
     if hasattr(value, "detach"):  # a torch tensor, without importing torch

@@ -63,8 +63,8 @@ def make_grid(names: tuple[str, ...], limits: dict[str, NDArray[np.float64]]) ->
         for key, value in row.items():
             if value < 1 and key not in ("unit", "low", "high"):
                 raise ValueError(
-                    f"{key} of {name!r} is {float(exact[key])} per step, expected at least {2 * unit}: two units of the "
-                    f"grid of commands, which float32 needs in [{float(exact['low'])}, {float(exact['high'])}]"
+                    f"{key} of {name!r} is {float(exact[key])} per step, expected at least {2 * unit}: two units of "
+                    f"the grid of commands, which float32 needs in [{float(exact['low'])}, {float(exact['high'])}]"
                 )
             columns[key].append(value)
     arrays = {key: np.array(column, dtype=np.float64) for key, column in columns.items()}

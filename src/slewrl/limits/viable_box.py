@@ -90,8 +90,8 @@ def _check_history(names: tuple[str, ...], box: "ViableBox") -> None:
         distance = (viability.stopping_distance(slower, grid.deceleration, xp=torch) * grid.unit)[where].item()
         room = (torch.where(slower > 0, above, below) * grid.unit)[where].item()
         raise ValueError(
-            f"velocity of {names[i]!r} is {box.velocity[where].item():g} per step: braking takes {distance:g} more, and "
-            f"there is {room:g} left to the end of its range"
+            f"velocity of {names[i]!r} is {box.velocity[where].item():g} per step: braking takes {distance:g} more, "
+            f"and there is {room:g} left to the end of its range"
         )
 
 
