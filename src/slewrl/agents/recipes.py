@@ -37,7 +37,6 @@ RECIPES: dict[str, dict[str, Recipe]] = {
                 "initial_temperature": 1.0,
                 "temperature_rate": 3e-4,
                 "target_entropy_per_joint": -1.0,
-                "noise": "white",
             },
         ),
     },

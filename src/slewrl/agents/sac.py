@@ -20,7 +20,6 @@ from slewrl.agents.base import OffPolicy
 from slewrl.agents.config import COUNT, FINITE, NETWORK, POSITIVE, RANGE, SHARE, SWITCH, WIDTHS, check_config, one_of
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.nets import Adam, Ensemble, as_module
-from slewrl.agents.noise import PinkNoise
 from slewrl.agents.replay import Batch
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision, Draw
@@ -58,8 +57,6 @@ class SACConfig:
     """What critics see of an action: "increment", (a - a_prev) / delta, or "action"."""
     layer_norm: Annotated[bool, SWITCH, NETWORK] = True
     """Whether critics have layer norm before each ReLU."""
-    noise: Annotated[str, one_of("white", "pink")] = "white"
-    """Noise of the behaviour from step to step: "white" (independent), or "pink" (1/f, with the same law at a step)."""
     average_rate: Annotated[float, SHARE] = 0.001
     """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
     mean_bound: Annotated[str, one_of("linear", "tanh"), NETWORK] = "linear"
@@ -103,7 +100,6 @@ class SAC(Copied, OffPolicy):
         self.log_alpha = torch.tensor([math.log(config.initial_temperature)])
         self.target_entropy = layer.target_entropy(limits) + (config.target_entropy_per_joint + 1) * d
         self.view = CriticView(limits, config.critic_input)
-        self.pink = PinkNoise(self.generator)
         self.updates = 0
         self.utility = torch.zeros(1)
         """min Q of the last batch the actor was updated on, (B,)."""
@@ -120,10 +116,7 @@ class SAC(Copied, OffPolicy):
         actor = self.averaged if averaged and not explore else self.actor
         mean, std, _ = self._heads(actor.forward(observation)[0])
         box = self.limits.box_after(observation)
-        if explore:
-            noise = self.pink(mean.shape) if self.config.noise == "pink" else self._noise(mean)
-            return self.layer.draw(mean, std, noise, box)
-        return self.layer.decide(mean, box)
+        return self.layer.draw(mean, std, self._noise(mean), box) if explore else self.layer.decide(mean, box)
 
     def latent_module(self) -> nn.Module:
         """The averaged actor's mean latent (N, d) of augmented observations (N, n), for export."""
@@ -231,18 +224,17 @@ class SAC(Copied, OffPolicy):
         nets = {name: getattr(self, name).flat for name in NETS}
         steps = {name: getattr(self, name).state_dict() for name in STEPS}
         rest = {"log_alpha": self.log_alpha, "generator": self.generator.get_state(), "updates": self.updates}
-        rest["pink"] = self.pink.state
         return copy.deepcopy({**nets, **steps, **rest})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on exactly where ``state_dict`` was taken; one from before actors were averaged has the actor's own."""
-        state = {"averaged": state["actor"], "updates": 0, "pink": torch.empty(0), **state}
+        state = {"averaged": state["actor"], "updates": 0, **state}
         for name in NETS:
             getattr(self, name).flat.copy_(state[name])
         for name in STEPS:
             getattr(self, name).load_state_dict(state[name])
         self.log_alpha.copy_(state["log_alpha"])
-        self.updates, self.pink.state = state["updates"], state["pink"].clone()
+        self.updates = state["updates"]
         self.generator.set_state(state["generator"])
 
 
