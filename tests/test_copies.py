@@ -69,7 +69,8 @@ def collected(rollout):
     step = np.full((1, 5), rollout.filled, np.float32)
     rollout.begin(step, step[:, :2])
     rollout.end(step[:, 0], step, step[:, 0] > 1, step[:, 0] > 2)
-    return [rollout.observation, rollout.following, rollout.latent, rollout.reward, rollout.ended, rollout.filled]
+    arrays = [rollout.observation, rollout.next_observation, rollout.latent, rollout.reward, rollout.ended]
+    return [*arrays, rollout.filled]
 
 
 def ensemble():
