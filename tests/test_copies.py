@@ -57,7 +57,7 @@ def filled(folder=None):
 
 def drawn(replay):
     replay.add(0, *(np.full(n, 7, np.float32) for n in (5, 2)), 7, np.full(5, 8, np.float32), False, False)
-    return [*judged(replay.sample(4, np.random.default_rng(1))), len(replay)]
+    return [*judged(replay.sample(4, np.random.default_rng(1))), replay.written.copy()]
 
 
 def judged(batch):

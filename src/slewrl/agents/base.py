@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from slewrl.agents.replay import Batch, Replay
-from slewrl.envs.vec_env import Layout
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
 
@@ -22,6 +21,22 @@ Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 Sample = Callable[[], Batch]
 """Draws a batch from the replay buffer."""
+
+
+class Layout(Protocol):
+    """What an agent may ask of the layout of a task's observations."""
+
+    @property
+    def size(self) -> int:
+        """n, the entries of an augmented observation."""
+
+    @property
+    def privileged(self) -> int:
+        """How many of the first entries only critics may see."""
+
+    @property
+    def mirror(self) -> Any:
+        """The task's left-right symmetry as indices and signs, or None."""
 
 
 class Agent(Protocol):

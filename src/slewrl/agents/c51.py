@@ -7,15 +7,9 @@ from torch import Tensor
 def project(mass: Tensor, low: float, high: float, shift: Tensor, scale: Tensor) -> Tensor:
     """The distribution of shift + scale Z, projected onto the atoms of Z.
 
+    ``mass`` (..., B, K) are the probabilities of K atoms, evenly spaced from low to high; shift and scale are (B,).
     Each atom is moved, clipped to [low, high], and its mass split between the two neighbours, the nearer one getting
     more: this keeps the mean wherever nothing was clipped.
-
-    Args:
-        mass: (..., B, K), probabilities of K atoms, evenly spaced from low to high.
-        low: the first atom.
-        high: the last atom.
-        shift: (B,), in the units of the atoms.
-        scale: (B,), >= 0.
     """
     last = mass.shape[-1] - 1
     atoms = torch.arange(last + 1, dtype=shift.dtype, device=shift.device)

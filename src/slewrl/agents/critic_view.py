@@ -11,9 +11,7 @@ from slewrl.limits.augmented import previous_action
 class CriticView:
     """Maps the judged action to the critics' input, and gradients back.
 
-    Args:
-        limits: rate limits of the d joints; where up and down differ, the larger is the unit.
-        kind: "increment", (judged - a_prev) / delta, or "action".
+    ``kind`` is "action" or "increment", (judged - a_prev) / delta, with the larger delta where up and down differ.
     """
 
     def __init__(self, limits: RateLimits, kind: str) -> None:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from slewrl.agents.averaging import averaging_rate
-from slewrl.agents.base import OffPolicy
+from slewrl.agents.base import Layout, OffPolicy
 from slewrl.agents.c51 import project
 from slewrl.agents.config import (
     BETAS,
@@ -39,7 +39,6 @@ from slewrl.agents.config import (
 from slewrl.agents.normalize import Normalizer
 from slewrl.agents.replay import Batch, Replay
 from slewrl.copying import Copied
-from slewrl.envs.vec_env import Layout, Mirror
 from slewrl.layers.base import Action, ActionLayer, Decision
 from slewrl.limits import RateLimits
 
@@ -343,7 +342,7 @@ class FastSAC(Copied, OffPolicy):
             raise ValueError(f"n_steps is {self.config.n_steps}, but the batch holds single steps: give it to sample")
         return batch.discount
 
-    def _mirror(self, mirror: Mirror | None) -> list[Tensor] | None:
+    def _mirror(self, mirror: Any) -> list[Tensor] | None:
         """Index and sign for observations, then for actions, on the device."""
         if mirror is None:
             return None

@@ -104,8 +104,7 @@ def clipped_loss(ratio: NDArray[Any], advantage: NDArray[Any], clip: float) -> t
 def divergence(mean: NDArray[Any], std: NDArray[Any], new_mean: NDArray[Any], new_std: NDArray[Any]) -> NDArray[Any]:
     """KL(N(mean, std) || N(new_mean, new_std)), summed over joints: (B, d) and (d,) twice, to (B,)."""
     squares = (np.square(std) + np.square(mean - new_mean)) / (2 * np.square(new_std))
-    kl: NDArray[Any] = (np.log(new_std / std) + squares - 0.5).sum(-1)
-    return kl
+    return (np.log(new_std / std) + squares - 0.5).sum(-1)
 
 
 def adapted_rate(rate: float, kl: float, desired: float) -> float:
@@ -359,12 +358,10 @@ class PPO(Copied, Agent):
 
     def _seen(self, observation: Tensor) -> Tensor:
         """What the networks see: observations, normalised if the config says so."""
-        seen: Tensor = self.normalizer(observation) if self.config.normalize else observation
-        return seen
+        return self.normalizer(observation) if self.config.normalize else observation
 
     def _std(self) -> NDArray[np.float32]:
-        std: NDArray[np.float32] = np.exp(self.log_std.numpy())
-        return std
+        return np.exp(self.log_std.numpy())
 
     def _noise(self, shape: Any) -> Tensor:
         return torch.randn(shape, generator=self.generator)
@@ -427,8 +424,7 @@ def outputs(net: Ensemble, x: Tensor) -> NDArray[np.float32]:
 def normalized(x: NDArray[Any]) -> NDArray[Any]:
     """Shift and scale (B,) to mean 0 and sample standard deviation 1."""
     centred = x - x.mean()
-    result: NDArray[Any] = centred / (math.sqrt(float(centred @ centred) / (len(x) - 1)) + 1e-8)
-    return result
+    return centred / (math.sqrt(float(centred @ centred) / (len(x) - 1)) + 1e-8)
 
 
 def _flat(x: NDArray[Any]) -> NDArray[Any]:

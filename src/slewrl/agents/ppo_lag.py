@@ -75,8 +75,7 @@ class PPOLag(PPO):
         # The executed action is the previous action of the next observation.
         seen = (rollout.next_observation, rollout.observation)
         executed, previous = (previous_action(_flat(x), self.joints) for x in seen)
-        share: NDArray[np.float64] = self.limits.outside(executed, previous).mean(-1).reshape(rollout.reward.shape)
-        return share
+        return self.limits.outside(executed, previous).mean(-1).reshape(rollout.reward.shape)
 
     def state_dict(self) -> dict[str, Any]:
         """See ``Agent``."""

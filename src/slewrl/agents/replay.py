@@ -31,11 +31,6 @@ class Batch(Copied):
 
     The first B rows are the transitions, the next B hold their next observations. An agent may overwrite ``action`` and
     ``next_action``, and critics read ``inputs`` in place: a batch serves one update, and no observation is copied.
-
-    Args:
-        table: (2B, n + d + 2).
-        observation_size: n; the last d entries are the previous action.
-        action_size: d.
     """
 
     def __init__(self, table: Tensor, observation_size: int, action_size: int) -> None:
@@ -105,10 +100,6 @@ class Replay(Copied):
         if self.path is not None:
             raise TypeError(f"a Replay on the disk cannot be copied, as both would write to {self.path}: copy the run")
         return vars(self)
-
-    def __len__(self) -> int:
-        """Live rows, last observations included."""
-        return int(np.minimum(self.written, self.window).sum())
 
     def add(
         self,
@@ -202,8 +193,7 @@ class Replay(Copied):
 
     def _row(self, env: int, k: int) -> NDArray[np.float32]:
         """Where row k of all that an environment ever wrote lies."""
-        row: NDArray[np.float32] = self._table[env * self.rows + k % self.rows]
-        return row
+        return self._table[env * self.rows + k % self.rows]
 
     # ------------------------------------------------------------------ checkpoints
 

@@ -148,11 +148,7 @@ class SAC(Copied, OffPolicy):
     def target(self, batch: Batch, judged: Tensor, log_prob: Tensor, alpha: float) -> Tensor:
         """y = r + gamma (1 - terminated) (min_j Q'_j(s~', a') - alpha log pi(a' | s~')), shape (B,).
 
-        Args:
-            batch: B transitions.
-            judged: (..., d); the last B rows are the actions sampled at s~'.
-            log_prob: (...,); the last B entries are their log-probabilities.
-            alpha: temperature.
+        The last B rows of ``judged`` (..., d) and of ``log_prob`` (...,) are those of the actions sampled at s~'.
         """
         self.view.write(batch.next_action, judged[-batch.size :], batch.next_observation)
         q = self.targets.forward(batch.next_inputs, keep=False).numpy()[..., 0]
