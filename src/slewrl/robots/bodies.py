@@ -71,8 +71,7 @@ def ball_radius(mass: float) -> float:
 def spread(inertia: Inertia) -> Floats:
     """The second moment of mass, (3, 3), kg m^2: the sum of m x x^T over a body's points x from its centre of mass."""
     matrix = tensor(inertia)
-    moment: Floats = np.trace(matrix) / 2 * np.eye(3) - matrix
-    return moment
+    return np.trace(matrix) / 2 * np.eye(3) - matrix
 
 
 def _without_idle_joints(path: str | Path, links: Sequence[LinkSpec]) -> tuple[list[LinkSpec], list[str]]:

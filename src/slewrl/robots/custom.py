@@ -7,7 +7,7 @@ what is assumed where a file is silent, and how my.robot.yaml beside my.urdf rep
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import chain
@@ -47,10 +47,6 @@ class Overrides:
     def drives(self, joint: str) -> bool:
         """Whether a joint is driven rather than welded."""
         return self.joints is None or joint in self.joints
-
-    def named(self) -> Iterator[str]:
-        """All joint names in the overrides."""
-        return chain(self.joints or (), self.pose, self.gains, self.speeds, self.efforts, self.bounds)
 
 
 def robot_model(
@@ -147,7 +143,8 @@ def _check_names(path: str | Path, links: Sequence[LinkSpec], overrides: Overrid
         raise ValueError(f"{path}: duplicate joint name {twice[0]!r}")
     if strange := set(overrides.shapes) - {link.name for link in links}:
         raise KeyError(f"{path}: no link {min(strange)!r}; it has: {', '.join(link.name for link in links)}")
-    for name in overrides.named():
+    by_joint = (overrides.pose, overrides.gains, overrides.speeds, overrides.efforts, overrides.bounds)
+    for name in chain(overrides.joints or (), *by_joint):
         if name not in names and (name not in groups or name in (overrides.joints or ())):
             raise KeyError(f"{path}: no revolute joint {name!r}; it has: {', '.join(names)}")
 

@@ -2,19 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from slewrl.robots import ROBOTS
 
 if TYPE_CHECKING:
     from slewrl.robots.spec import RobotSpec
-
-
-class Groups(NamedTuple):
-    """The indices of the proximal and the distal joints in an action."""
-
-    proximal: tuple[int, ...]
-    distal: tuple[int, ...]
 
 
 def find_robot(task: str) -> "RobotSpec | None":
@@ -33,12 +26,11 @@ def robot_of(task: str) -> str:
     return robot.name if robot else ""
 
 
-def groups_of(task: str, joints: Sequence[str]) -> Groups:
-    """The groups of a task's joints, with or without the suffix _joint; empty for a task without a robot."""
-    if not (robot := find_robot(task)):
-        return Groups((), ())
-    names = [joint.removesuffix("_joint") for joint in joints]
-    proximal, distal = (
-        tuple(i for i, name in enumerate(names) if name in group) for group in (robot.proximal, robot.distal)
-    )
-    return Groups(proximal, distal)
+def groups_of(task: str, joints: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The indices of a task's proximal and distal joints, named with or without _joint; empty without a robot."""
+    robot, names = find_robot(task), [joint.removesuffix("_joint") for joint in joints]
+    if robot is None:
+        return (), ()
+    proximal = tuple(i for i, name in enumerate(names) if name in robot.proximal)
+    distal = tuple(i for i, name in enumerate(names) if name in robot.distal)
+    return proximal, distal

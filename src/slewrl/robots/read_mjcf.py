@@ -144,12 +144,10 @@ def _joint(path: Path, model: mujoco.MjModel, body: int) -> tuple[JointSpec | No
     number, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
     if count > 1:
         raise ValueError(f"{path}: body {_name(model, body)!r} has {count} joints, expected at most one")
-    if count == 0:
+    if count == 0 or model.jnt_type[number] != mujoco.mjtJoint.mjJNT_HINGE:
         return None, AT_ORIGIN
     joint = model.joint(number)
     at, dof = int(joint.qposadr[0]), int(joint.dofadr[0])
-    if model.jnt_type[number] != mujoco.mjtJoint.mjJNT_HINGE:
-        return None, AT_ORIGIN
     if model.qpos0[at] != 0:
         raise ValueError(f"{path}: joint {joint.name!r} has ref {model.qpos0[at]}, expected 0")
     low, high = joint.range.tolist() if model.jnt_limited[number] else (math.nan, math.nan)
@@ -209,5 +207,4 @@ def _matrix(quaternion: Floats) -> Floats:
     """The rotation matrix (3, 3) of a quaternion (w, x, y, z)."""
     w, x, y, z = quaternion
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    turn: Floats = np.eye(3) + 2 * w * cross + 2 * cross @ cross
-    return turn
+    return np.eye(3) + 2 * w * cross + 2 * cross @ cross

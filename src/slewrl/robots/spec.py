@@ -212,8 +212,7 @@ class RobotSpec:
         highest = boxmath.cast_down(high, high.astype(np.float32))
         lowest = -boxmath.cast_down(-low, (-low).astype(np.float32))
         pose = np.array([joint.default for joint in self.joints], dtype=np.float32)
-        inside: NDArray[np.float32] = np.clip(pose, lowest, highest)
-        return inside
+        return np.clip(pose, lowest, highest)
 
     def mirror_joints(self) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
         """Return index and sign, (d,) each, such that ``sign * q[..., index]`` is the mirror image of joint angles q.
@@ -394,8 +393,7 @@ def about(axis: Vector, angle: float) -> Floats:
     """The rotation matrix (3, 3) about a unit axis, by Rodrigues' formula I + sin K + (1 - cos) K^2."""
     x, y, z = axis
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    turn: Floats = np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
-    return turn
+    return np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
 
 
 def rpy_of(turn: Floats) -> Vector:
