@@ -18,7 +18,7 @@ from slewrl.report.estimates import LEVEL
 from slewrl.report.figures.small_multiples import by_method, dashed, labelled, reference
 from slewrl.report.figures.style import Look, canvas
 from slewrl.report.methods import called, in_order, promises
-from slewrl.report.stats import around, iqm, iqms, performance_profile, satterthwaite, stratified_bootstrap
+from slewrl.report.stats import around, iqm, performance_profile, satterthwaite, stratified_bootstrap
 
 SAMPLES = 1000
 TAUS = np.linspace(0, 1, 51)
@@ -59,8 +59,7 @@ def interval(scores: list[Array], trimmed: bool) -> tuple[float, float, float]:
     its degrees of freedom by Welch and Satterthwaite.
     """
     if trimmed:
-        low, high = stratified_bootstrap(scores, iqms, SAMPLES, at_once=True)
-        return iqm(scores), float(low), float(high)
+        return float(iqm(scores)), *stratified_bootstrap(scores, iqm, SAMPLES)
     errors = [float(runs.var(ddof=1)) / len(runs) / len(scores) ** 2 for runs in scores]
     df = satterthwaite(errors, [len(runs) - 1 for runs in scores])
     value = float(np.mean([runs.mean() for runs in scores]))
