@@ -94,8 +94,9 @@ def comparison(task: str, ours: list[Run], papers: list[Run]) -> str:
     costs = np.mean([run.speed for run in papers]) / np.mean([run.speed for run in ours])
     return (
         f"* {task}, `ddsrad`: IQM {ours_iqm:,.0f} ({a[0]:,.0f} to {a[1]:,.0f}) against {papers_iqm:,.0f} "
-        f"({b[0]:,.0f} to {b[1]:,.0f}), {ours_iqm / papers_iqm:.2f} times; the means' ratio is {new.mean() / old.mean():.2f} "
-        f"({low:.2f} to {high:.2f}); CPU time per step {costs:.2f} times."
+        f"({b[0]:,.0f} to {b[1]:,.0f}), {ours_iqm / papers_iqm:.2f} times; "
+        f"the means' ratio is {new.mean() / old.mean():.2f} ({low:.2f} to {high:.2f}); "
+        f"CPU time per step {costs:.2f} times."
     )
 
 
