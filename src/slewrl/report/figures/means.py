@@ -8,12 +8,13 @@ the same limits and with the same backbone, and 1 the best: of the methods with 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from slewrl.report.data import Array, Result
+from slewrl.report.data import Array, Result, grouped
 from slewrl.report.estimates import LEVEL
 from slewrl.report.figures.small_multiples import by_method, dashed, labelled, reference
 from slewrl.report.figures.style import Look, canvas
@@ -32,8 +33,7 @@ Scores = dict[str, list[Array]]
 def normalised(results: Sequence[Result]) -> Scores:
     """Results of one backbone under one set of limits, on a common scale."""
     scores: Scores = {}
-    for task in dict.fromkeys((r.cell.task, r.cell.steps) for r in results):
-        there = [r for r in in_order(list(results)) if (r.cell.task, r.cell.steps) == task]
+    for there in grouped(in_order(list(results)), lambda r: (r.cell.task, r.cell.steps)).values():
         runs = np.concatenate([r.returns for r in there if promises(r)] or [r.returns for r in there])
         low, span = runs.min(), np.ptp(runs) or 1.0
         for r in there:
@@ -78,17 +78,10 @@ def means(results: Sequence[Result], look: Look) -> Figure:
     for i, method in enumerate(ranked):
         (value, low, high), colour = found[method], look.colour(of[method].layer)
         runs = np.concatenate(scores[method])
-        axis.plot(
-            runs,
-            np.full(len(runs), i),
-            "o",
-            color=colour,
-            markersize=3.5,
-            markeredgewidth=0.4,
-            markeredgecolor=look.ground.card,
-        )
+        edge: Any = {"markeredgecolor": look.ground.card}
+        axis.plot(runs, [i] * len(runs), "o", color=colour, markersize=3.5, markeredgewidth=0.4, **edge)
         axis.plot([low, high], [i, i], color=colour, linewidth=2.0, alpha=0.5, solid_capstyle="round")
-        axis.plot([value], [i], "o", color=colour, markersize=7, markeredgecolor=look.ground.card, zorder=3)
+        axis.plot([value], [i], "o", color=colour, markersize=7, zorder=3, **edge)
     axis.set_yticks(range(len(ranked)), [called(of[method]) for method in ranked])
     axis.tick_params(axis="y", length=0, labelcolor=look.ground.text)
     axis.invert_yaxis()

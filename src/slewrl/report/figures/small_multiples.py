@@ -35,20 +35,14 @@ def panels(look: Look, count: int, height: float, across: float = ACROSS, **how:
 
 
 def by_method(look: Look, results: Sequence[Result], height: float, **how: Any) -> tuple[Figure, list[Any]]:
-    """A figure, and each result with its axes, in the order of the tables, under its name."""
+    """A figure, and each result with its axes, in the order of the tables, titled by its method."""
     ordered = in_order(list(results))
-    names = [title_of(result) for result in ordered]
+    names = [name if len(name) <= 16 else name.replace(" (", "\n(") for name in map(called, ordered)]
     lines = max(name.count("\n") for name in names)
     figure, axes = panels(look, len(ordered), height + 0.13 * lines, **how)
     for axis, result, name in zip(axes, ordered, names, strict=True):
         axis.set_title(name, color=look.colour(result.layer, 4.5), weight="bold", fontsize=NORMAL)
     return figure, list(zip(ordered, axes, strict=True))
-
-
-def title_of(result: Result) -> str:
-    """The method's name, on two lines if it would be too wide."""
-    name = called(result)
-    return name.replace(" (", "\n(") if len(name) > 16 else name
 
 
 def reference(results: Sequence[Result]) -> Result | None:
