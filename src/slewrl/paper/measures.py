@@ -91,7 +91,7 @@ def cv(result: Result) -> Estimate:
 def raw_rate(result: Result) -> Estimate:
     """How often the critic saw an action outside its limit at the last evaluation: a count, like violations."""
     rate = e.counted(float(np.mean([run.evaluations["raw_violation_rate"][-1] for run in result.runs])))
-    return rate if len(result.runs) > 1 else rate.undecided(e.ONE_SEED)
+    return rate if len(result.runs) > 1 else replace(rate, why=e.ONE_SEED)
 
 
 def use_of(part: str) -> Callable[[Result], Estimate]:

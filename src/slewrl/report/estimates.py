@@ -38,10 +38,6 @@ class Estimate:
         """The interval; all numbers, where this decides nothing."""
         return ANYTHING if self.why else self.at(level)
 
-    def undecided(self, why: str) -> "Estimate":
-        """The same number, which decides nothing; the first reason stays."""
-        return replace(self, why=self.why or why)
-
     def scaled(self, factor: float, offset: float) -> "Estimate":
         """factor * this + offset."""
 

@@ -6,7 +6,6 @@ A page is one file that needs no network, follows the reader's colour scheme, an
 import base64
 import dataclasses
 import hashlib
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,11 +42,6 @@ class Cell:
     """Texts and addresses of links, after the text."""
     head: bool = False
     """Whether it names its row."""
-
-    @property
-    def exact(self) -> str:
-        """The number as JavaScript reads it; "" if there is none, which is sorted last."""
-        return "" if self.value is None or math.isnan(self.value) else repr(float(self.value))
 
 
 @dataclass(frozen=True)
