@@ -13,7 +13,7 @@ from slewrl.paper.grids import METHODS, TASKS
 from slewrl.paper.measures import Measure, Measured
 from slewrl.paper.values import STEPS
 from slewrl.report.data import Results
-from slewrl.report.tables import count
+from slewrl.report.tables import count_range
 from slewrl.report.verdicts import UNDECIDED, Allowed, Verdict, above, below, between, said, verdict
 
 
@@ -26,7 +26,7 @@ class Claim:
     where: str
     """The paper's section, table or equation."""
     rule: str
-    """What is allowed, in words."""
+    """What is allowed, as text."""
     measure: Measure
     allowed: Allowed
     reads: str = ""
@@ -67,9 +67,9 @@ class Finding:
         """The numbers as text."""
         if self.measured is None:
             return ""
-        words = [f"{name}: {self.claim.reads}{said(number)}" for name, number in self.measured.numbers.items()]
-        words += [f"{name}: {text}" for name, text in self.measured.beside.items()]
-        told = "; ".join(words)
+        texts = [f"{name}: {self.claim.reads}{said(number)}" for name, number in self.measured.numbers.items()]
+        texts += [f"{name}: {text}" for name, text in self.measured.beside.items()]
+        told = "; ".join(texts)
         if not self.measured.instead:
             return told
         tasks = ", ".join(self.measured.budgets)
@@ -82,7 +82,7 @@ class Finding:
             return ""
         ours = [steps for there in self.measured.budgets.values() for steps in there]
         paper = [STEPS[task] for task in self.measured.budgets if task in STEPS]
-        return f"at {_range(ours)}" + (f" of {_range(paper)}" if paper else "") + " steps"
+        return f"at {count_range(ours)}" + (f" of {count_range(paper)}" if paper else "") + " steps"
 
 
 def findings(results: Results) -> list[Finding]:
@@ -91,7 +91,7 @@ def findings(results: Results) -> list[Finding]:
 
 
 def rows(found: Sequence[Finding]) -> list[dict[str, str | float | int]]:
-    """As a tidy table."""
+    """The findings as rows of a table."""
     return [
         {
             "claim": finding.claim.name,
@@ -104,11 +104,6 @@ def rows(found: Sequence[Finding]) -> list[dict[str, str | float | int]]:
         }
         for finding in found
     ]
-
-
-def _range(steps: Sequence[int]) -> str:
-    """From the smallest budget to the largest."""
-    return " to ".join(count(n) for n in dict.fromkeys((min(steps), max(steps))))
 
 
 BENCHMARK, NOTES = "Section 3.1, Benchmark Performance", "Table 2, notes"

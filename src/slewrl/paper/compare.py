@@ -81,7 +81,7 @@ def _compared(result: Result, metric: str, paper: Score) -> Comparison:
 
 
 def rows(comparisons: list[Comparison]) -> list[dict[str, str | float | int]]:
-    """As a tidy table."""
+    """The comparisons as rows of a table."""
     return [
         {
             "limits": c.result.cell.limits,

@@ -48,7 +48,7 @@ def humanoids() -> Campaign:
 
 
 def rivals() -> Campaign:
-    """What the paper left out, on its tight table and under its limits; our recipe."""
+    """The methods the paper left out, on its tight table and under its limits; our recipe."""
     runs = grid(RunSpec(limits="tight"), task=TASKS, agent=AGENTS, layer=METHODS + RIVALS, seed=SEEDS)
     about = "the tight table with the rivals the paper left out, our recipe"
     sized = (replace(run, steps=STEPS[run.task], limits=limits(run.task, run.limits)) for run in runs)

@@ -164,7 +164,7 @@ def lowest(metric: str) -> Callable[..., Estimate]:
 
 
 def found_in(results: Results, task: str, limits: str, agent: str, method: str) -> Result | None:
-    """As ``Results.get``, under limits by the paper's name of them."""
+    """``Results.get`` with the paper's name of the limits."""
     return results.get(task, printed.limits(task, limits), agent, method)
 
 
@@ -235,7 +235,7 @@ def _at_one_budget(results: Results, task: str, limits: str, agent: str, methods
 def on_robots(
     number: Callable[..., Estimate], *methods: str, tasks: Sequence[str] = tuple(ROBOT_UPDATES), ground: str = ""
 ) -> Measure:
-    """As `everywhere`, in the paper's study of the robots."""
+    """`everywhere` in the paper's study of the robots."""
     return everywhere(number, *methods, limits="paper", agents=("fastsac",), tasks=tasks, ground=ground)
 
 

@@ -115,7 +115,11 @@ def table1_section(results: Results, folder: Path | None) -> Section | None:
     blocks += [Words(table1.MISSING, code=found.command)] if found.command else []
     card = Card("families", "Families of methods", [*blocks, Commands("table1", commands)], "many")
     lacks = f"Table 1 lacks what a layer decides alone; {found.command} measures it" if found.command else ""
-    files = {"table1.csv": as_csv(table1.plain(found.rows)), "table1.md": table1.markdown(found)}
+    texts = [
+        {head: cell.text for head, cell in row.items()} | {"measured by": "; ".join(table1.commands([row]))}
+        for row in found.rows
+    ]
+    files = {"table1.csv": as_csv(texts), "table1.md": table1.markdown(found)}
     return Section(card, files, lacks)
 
 

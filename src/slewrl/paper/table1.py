@@ -136,7 +136,7 @@ def family(result: Result, cell: Mapping[str, Any], ran: str) -> Row:
 
 
 def alone(cell: Mapping[str, Any]) -> Row:
-    """What a layer decides alone; "–" where nothing was measured."""
+    """The cells that a layer decides alone; "–" where nothing was measured."""
     texts = {
         "actions outside F_t, adversarial latents": _pair(cell, " of ", 0, "violations", "draws"),
         "widest / narrowest joint at full latents": _pair(cell, " / ", 2, "widest_full", "narrowest_full"),
@@ -175,10 +175,3 @@ def markdown(table1: Table1) -> str:
     table = pipe_table([{head: linked(cell) for head, cell in row.items()} for row in table1.rows]) + "\n"
     table += f"{MISSING} `{table1.command}`\n\n" if table1.command else ""
     return table + "".join(f'{i}. <a id="table1-{i}"></a>`{command}`\n' for command, i in numbers.items())
-
-
-def plain(found: Sequence[Row]) -> list[dict[str, str | float | int]]:
-    """Texts alone, the commands of a row in a column of their own."""
-    return [
-        {**{head: cell.text for head, cell in row.items()}, "measured by": "; ".join(commands([row]))} for row in found
-    ]

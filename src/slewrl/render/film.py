@@ -165,8 +165,7 @@ class Camera:
         """The robot in the middle of the image, from a camera that tracks it."""
         self._set_pose(pose)
         self.renderer.update_scene(self.data, camera="track")
-        image: Image = self.renderer.render()
-        return image
+        return self.renderer.render()
 
     def together(self, poses: NDArray[np.float64]) -> Image:
         """The robot at several poses (k, nq) in one image, from the side, walking from left to right."""
@@ -178,8 +177,7 @@ class Camera:
             self._set_pose(pose)
             seen = (mujoco.MjvOption(), mujoco.MjvPerturb(), mujoco.mjtCatBit.mjCAT_DYNAMIC)
             mujoco.mjv_addGeoms(self.model, self.data, *seen, self.renderer.scene)
-        image: Image = self.renderer.render()
-        return image
+        return self.renderer.render()
 
     def _set_pose(self, pose: NDArray[np.float64]) -> None:
         import mujoco
@@ -209,8 +207,13 @@ def check_video(video: Path) -> None:
     """Refuse a file name that no film can be written to."""
     if video.suffix not in (".mp4", ".gif"):
         raise ValueError(f"--video is {str(video)!r}, expected a name that ends in .mp4 or .gif")
-    if not video.parent.is_dir():
-        raise FileNotFoundError(f"no folder {str(video.parent)!r} to write {video.name} to")
+    check_folder(video)
+
+
+def check_folder(file: Path) -> None:
+    """Refuse a file in a folder that does not exist."""
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"no folder {str(file.parent)!r} to write {file.name} to")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from slewrl.errors import UserFacingError
 from slewrl.limits import RateLimits
 from slewrl.locomotion.tasks import TASKS
 from slewrl.render import film
-from slewrl.render.film import cannot_render, check_video, filming
+from slewrl.render.film import cannot_render, check_folder, check_video, filming
 from slewrl.robots.looks import in_meshes_of
 from slewrl.training.policy import Policy, load_policy
 from slewrl.training.run_folder import RunFolder
@@ -76,7 +76,7 @@ def _render(env: gym.Env[Any, Any], unseen: str) -> Any:
 
 def picture(run: Path, out: Path, seed: int, trust: bool = False) -> Seen:
     """A picture of one episode of a run: its frames, if the task renders, above its increments over their limits."""
-    _check_folder(out)
+    check_folder(out)
     spec = RunFolder(run).spec()
     unseen = film.prepare_gl(spec.task)
     policy = load_policy(run, trust)
@@ -105,11 +105,6 @@ def _acting(policy: Policy) -> film.Act:
     return lambda observations: policy.act(torch.from_numpy(observations)).executed.numpy()
 
 
-def _check_folder(out: Path) -> None:
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
-
-
 # ---------------------------------------------------------------------- walking robots
 
 
@@ -131,7 +126,7 @@ class Walker(NamedTuple):
 
     def picture(self, out: Path, seed: int) -> Seen:
         """A picture of one walk, and of its increments over their limits."""
-        _check_folder(out)
+        check_folder(out)
         made, why = film.picture(self.env, self.act, seed, out, render=not self.unseen)
         return _seen([made])._replace(unseen=self.unseen or why)
 

@@ -42,12 +42,14 @@ from slewrl.report.sections import PAPER, Section
 from slewrl.report.seeds import HEADING, METHOD, by_seed, improvement, improvement_text
 from slewrl.report.stats import t_interval
 from slewrl.report.tables import (
+    BENCHMARK,
     ROBOTS,
     Column,
     amount,
     columns_of,
     contenders,
     count,
+    count_range,
     decimals,
     papers_number,
     percent,
@@ -109,13 +111,11 @@ def _walked(result: Result) -> str:
 def _lead(results: Results) -> str:
     tasks, agents = ({getattr(r.cell, name) for r in results} for name in ("task", "agent"))
     seeds = len({run.spec.seed for run in results.runs})
-    budgets = sorted({r.cell.steps for r in results})
-    steps = " to ".join(count(n) for n in dict.fromkeys((budgets[0], budgets[-1])))
     learners = " and ".join(sorted(backbone(agent) for agent in agents))
     each = "one seed" if seeds == 1 else f"up to {seeds} seeds"
     return (
         f"{len(results.runs)} of {results.planned} runs are finished: {', '.join(sorted(tasks))} with {learners}, "
-        f"{each} a method, {steps} steps each. "
+        f"{each} a method, {count_range(r.cell.steps for r in results)} steps each. "
         "Returns are means of each final policy’s evaluation without exploration."
     )
 
@@ -153,28 +153,21 @@ def _places(results: Results) -> list[list[Result]]:
 
 
 def _results(results: Results) -> list[Block]:
-    rows = []
-    for there in _places(results):
-        panel = contenders(there)
-        first = max(r.score.mean for r in panel) if len(panel) > 1 else math.nan
-        for r in there:
-            rows.append(
-                (
-                    Cell(called(r) + note(r).mark, kind="placed", small=_where(r, steps=False), head=True),
-                    Cell(
-                        plus_minus(r.score, amount),
-                        r.score.mean,
-                        "best" if r in panel and r.score.mean == first else "",
-                    ),
-                    _interval(t_interval(r.returns)),
-                    Cell(by_seed(r)),
-                    Cell(improvement_text(r, results), chance[0] if (chance := improvement(r, results)) else math.nan),
-                    Cell(percent(r.score.cv), r.score.cv),
-                    Cell(plus_minus(r.utilisation, share), r.utilisation.mean),
-                    Cell(str(len(r.runs)), len(r.runs)),
-                    Cell(_where(r), kind="where"),
-                )
-            )
+    rows = [
+        (
+            Cell(called(r) + note(r).mark, kind="placed", small=_where(r, steps=False), head=True),
+            _measured(BENCHMARK[0], r, there),
+            _interval(t_interval(r.returns)),
+            Cell(by_seed(r)),
+            Cell(improvement_text(r, results), chance[0] if (chance := improvement(r, results)) else math.nan),
+            Cell(percent(r.score.cv), r.score.cv),
+            Cell(plus_minus(r.utilisation, share), r.utilisation.mean),
+            Cell(str(len(r.runs)), len(r.runs)),
+            Cell(_where(r), kind="where"),
+        )
+        for there in _places(results)
+        for r in there
+    ]
     # A phone shows two columns before one scrolls: the method, and what it came to.
     returned = ("#Return ↑", "#95 % interval", "Return by seed", f"#{HEADING}")
     heads = ("Method", *returned, "#CV, % ↓", "#Utilisation", "#Seeds", "Where")
@@ -211,7 +204,7 @@ def _robots(results: Results) -> list[Block]:
 
 
 def _measured(column: Column, result: Result, results: Sequence[Result]) -> Cell:
-    """A metric of a robot, in bold if the best of its task, and the paper's number."""
+    """A result's number in a column, in bold if the best of its place, and the paper's."""
     score = column.score(result)
     panel = [r for r in results if r.cell.place == result.cell.place]
     first = result in contenders(panel) and score.mean == column.best(panel)

@@ -58,7 +58,7 @@ class Columns(dict[str, Array]):
 
 
 class Cell(NamedTuple):
-    """Where a run belongs; runs of one cell differ in their seed alone, so another budget is another cell."""
+    """A cell of the tables; its runs differ in their seed alone, so another budget is another cell."""
 
     task: str
     limits: str
@@ -69,7 +69,7 @@ class Cell(NamedTuple):
 
     @property
     def place(self) -> "Cell":
-        """The same for all methods, which are compared with each other."""
+        """The cell without its method: methods with the same place are compared with each other."""
         return self._replace(method="")
 
 
@@ -138,7 +138,7 @@ def options(spec: RunSpec) -> list[str]:
 
 
 def changes(spec: RunSpec) -> list[str]:
-    """Those options that are neither our defaults nor, in a run as the paper prints it, the paper's."""
+    """The options that are neither our defaults nor, in a run as the paper prints it, the paper's."""
     if not _is_printed(spec):
         return options(spec)
     parts = PAPER["printed_options"](spec.agent, spec.layer)
@@ -178,7 +178,6 @@ class Run:
     path: Path
     spec: RunSpec
     cell: Cell
-    """Where it belongs in a table."""
 
     @cached_property
     def evaluations(self) -> Columns:
@@ -382,7 +381,7 @@ class Results:
         return tuple(run for result in self for run in result.runs)
 
     def where(self, **cell: Any) -> list[Result]:
-        """Those whose cell has these values, such as ``where(task="Ant-v5", method="ddsrad")``."""
+        """The results whose cell has these values, such as ``where(task="Ant-v5", method="ddsrad")``."""
         return [r for r in self if all(getattr(r.cell, name) == value for name, value in cell.items())]
 
     def get(self, task: str, limits: str, agent: str, layer: str) -> Result | None:

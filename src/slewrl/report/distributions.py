@@ -100,14 +100,13 @@ def _chi_grid(df: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _chi_end(df: float) -> float:
-    """Where nothing of S is left: nine of its standard deviations above 1."""
+    """An upper end of S: nine of its standard deviations above 1."""
     return 1 + 9 / math.sqrt(2 * df)
 
 
 def _chi_density(s: NDArray[np.float64], df: float) -> NDArray[np.float64]:
     front = math.log(2) + df / 2 * math.log(df / 2) - math.lgamma(df / 2)
-    density: NDArray[np.float64] = np.exp(front + (df - 1) * np.log(s) - df * s**2 / 2)
-    return density
+    return np.exp(front + (df - 1) * np.log(s) - df * s**2 / 2)
 
 
 def bisected(rising: Callable[[float], float], low: float, high: float) -> float:

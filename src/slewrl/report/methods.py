@@ -26,7 +26,7 @@ LABELS = {
 }
 """Layer -> name in a table; the paper's names for the paper's methods."""
 PAPER_MODE = "action mean_bound=tanh"
-"""What the paper does where our defaults differ (docs/deviations.md)."""
+"""The paper's options where our defaults differ (docs/deviations.md)."""
 OPTION_LABELS = {
     PAPER_MODE: "paper mode",
     f"{PAPER_MODE} recipe=paper": "paper mode",
@@ -36,7 +36,7 @@ OPTION_LABELS = {
 }
 BACKBONES = {"sac": "SAC", "td3": "TD3", "fastsac": "FastSAC", "ppo": "PPO", "ppo_lag": "PPO-Lagrangian"}
 ROBOT_METHODS = ("boxpre", "post", "srad_qp", "srad_ball", "dtanh", "ddsrad")
-"""In the order of the paper's table of the robots, which is not that of its others."""
+"""The order of the paper's table of the robots, which is not that of its others."""
 REFERENCE = "ddsrad"
 """The method that every other is compared with."""
 UNLIMITED = "none"

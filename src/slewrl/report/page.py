@@ -50,10 +50,10 @@ class DataTable:
 
     name: str
     heads: Sequence[str]
-    """With # before those of numbers; none for a list of facts."""
+    """Headings, with # before those of numbers; none for a list of facts."""
     rows: Sequence[Sequence[Cell]]
     example: str = ""
-    """What one might filter by; "" for a table that neither sorts nor filters."""
+    """An example of a filter; "" for a table that neither sorts nor filters."""
 
 
 @dataclass(frozen=True)

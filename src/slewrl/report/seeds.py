@@ -30,7 +30,7 @@ METHOD = (
     "95 % intervals: of the mean by Student’s t over the seeds; of P, the chance that a run is better than one of "
     f"{LABELS[REFERENCE]}’s (ties count half), by Clopper and Pearson with as many trials as the side with fewer seeds"
 )
-"""How the intervals are made, for a legend."""
+"""The method of the intervals, for a legend."""
 
 
 def by_seed(result: Result) -> str:
@@ -137,9 +137,9 @@ class Spread(NamedTuple):
     """Standard deviation over the seeds, pooled over both methods."""
     sd_interval: Interval
     difference: e.Estimate
-    """Of their mean returns, the first less the second."""
+    """Difference of their mean returns, the first less the second."""
     correlation: float
-    """Of their returns over the seeds they share; nan without three of them."""
+    """Correlation of their returns over the seeds they share; nan without three of them."""
 
 
 def spreads(results: Results, layers: Sequence[str]) -> list[Spread]:

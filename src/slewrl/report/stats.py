@@ -1,4 +1,4 @@
-"""What several runs on several tasks say together: aggregates, intervals and comparisons, as pure functions of arrays.
+"""Statistics of several runs on several tasks: aggregates, intervals and comparisons, as pure functions of arrays.
 
 Scores of several tasks are a sequence of arrays (runs,), one for each task; their numbers of runs may differ.
 """
@@ -147,14 +147,10 @@ def satterthwaite(errors: Sequence[float], dfs: Sequence[float]) -> float:
 
 
 def power_of(seeds: int, effect: float, level: float = 0.95, paired: bool = False) -> float:
-    """The chance that a t-test with this many seeds a side tells a true difference from 0.
+    """The chance that a t-test with this many seeds of each method tells a true difference from 0.
 
-    Args:
-        seeds: Of each method.
-        effect: The difference over the standard deviation: of a method over its seeds, or if paired of the seeds'
-            differences.
-        level: Of the interval that has to leave out 0.
-        paired: One sample of differences (n - 1 degrees of freedom) instead of two of runs (2 n - 2).
+    ``effect`` is the difference over the standard deviation of a method over its seeds or, if paired, of the seeds'
+    differences: one sample with n - 1 degrees of freedom instead of two with 2 n - 2.
     """
     df, shift = (seeds - 1, effect * math.sqrt(seeds)) if paired else (2 * seeds - 2, effect * math.sqrt(seeds / 2))
     edge = t_quantile((1 + level) / 2, df)
@@ -200,8 +196,7 @@ def iqm(tasks: Sequence[Floats]) -> NDArray[np.float64]:
     """
     ordered = np.sort(np.concatenate(tasks, axis=-1), axis=-1)
     n = ordered.shape[-1]
-    middle: NDArray[np.float64] = ordered[..., n // 4 : n - n // 4].mean(-1)
-    return middle
+    return ordered[..., n // 4 : n - n // 4].mean(-1)
 
 
 def stratified_bootstrap(

@@ -4,9 +4,9 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from slewrl.report import walking
 from slewrl.report.data import Cell, Result, Results, Score, grouped
@@ -16,11 +16,11 @@ from slewrl.report.sections import PAPER
 Task = tuple[str, int]
 """A task and the budget it was trained with, which share some columns."""
 TASKS_ACROSS = 2
-"""In LaTeX, as in the paper: four would not fit the width of a page."""
+"""Tasks side by side in LaTeX, as in the paper: four would not fit the width of a page."""
 NARROW = 6
 """Columns of numbers that fit one column of a page."""
 PAPERS = "– the paper’s"
-"""What a row of the paper's numbers is called."""
+"""The label of a row of the paper's numbers."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Column:
     bold: bool = False
     """Whether the best is in bold."""
     metric: str = ""
-    """What the paper calls it, if its numbers are to be shown beside ours."""
+    """The paper's name for it, if its numbers are shown beside ours."""
     text: "Callable[[Result, Sequence[Result]], str] | None" = None
     """The text for a result among those of its task, where it is not mean ± standard deviation."""
 
-    def said(self, result: Result, panel: Sequence[Result]) -> str:
+    def cell_text(self, result: Result, panel: Sequence[Result]) -> str:
         """The text of a cell."""
         return self.text(result, panel) if self.text else plus_minus(self.score(result), self.show)
 
@@ -121,7 +121,7 @@ def contends(result: Result) -> bool:
 
 
 def contenders(panel: Iterable[Result]) -> list[Result]:
-    """Those of a panel that may be the best; one seed is no match for several."""
+    """The results of a panel that may be the best; one seed is not ranked among several."""
     found = [r for r in panel if contends(r)]
     several = [r for r in found if len(r.runs) > 1]
     return several or found
@@ -175,23 +175,25 @@ def count(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
+def count_range(numbers: Iterable[int]) -> str:
+    """The smallest number of steps to the largest; one number if they are the same."""
+    ordered = sorted(numbers)
+    return " to ".join(map(count, dict.fromkeys((ordered[0], ordered[-1]))))
+
+
 def where(cell: Cell) -> str:
     """A cell's task, limits, backbone and budget."""
     return f"{cell.task}, {cell.limits} limits, {backbone(cell.agent)}, {count(cell.steps)} steps"
 
 
 def decimals(digits: int | None) -> Callable[[float], str]:
-    """How to show a number with so many digits after the point; None: as a return."""
+    """A format with so many digits after the point; None: that of a return."""
     if digits is None:
         return amount
     return lambda value: "–" if math.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
 
 
-def score_of(result: Result) -> Score:
-    """The return over the seeds."""
-    return result.score
-
-
+score_of: Callable[[Result], Score] = attrgetter("score")
 BENCHMARK = (
     Column("Return", score_of, amount, "↑", bold=True),
     Column("CV", lambda r: Score(r.score.cv, math.nan), percent, "↓"),
@@ -227,14 +229,14 @@ def entries(table: Table, method: str, task: Task, bold: str) -> list[str]:
     result = table.at(method, task)
     if result is None:
         return ["–"] * len(table.columns)
-    there, said = table.of(task), []
+    there, texts = table.of(task), []
     for column in table.columns:
-        value = column.said(result, there)
+        value = column.cell_text(result, there)
         best = result in contenders(there) and column.score(result).mean == column.best(there)
-        said.append(bold.format(value) if best else value)
+        texts.append(bold.format(value) if best else value)
     if len(result.runs) != table.seeds and not table.says:
-        said[0] += f" (n = {len(result.runs)})"
-    return said
+        texts[0] += f" (n = {len(result.runs)})"
+    return texts
 
 
 def papers_number(result: Result | None, column: Column) -> str:
@@ -246,8 +248,8 @@ def papers_number(result: Result | None, column: Column) -> str:
 
 def papers(table: Table, method: str) -> list[str]:
     """The paper's entries for a method, task by task as ours; empty if it has none."""
-    said = [papers_number(table.at(method, task), column) for task in table.tasks for column in table.columns]
-    return [entry or "–" for entry in said] if any(said) else []
+    numbers = [papers_number(table.at(method, task), column) for task in table.tasks for column in table.columns]
+    return [entry or "–" for entry in numbers] if any(numbers) else []
 
 
 def name(table: Table, method: str) -> str:
@@ -321,7 +323,7 @@ def _tabular(table: Table, tasks: Sequence[Task]) -> list[str]:
     return [*lines, r"\bottomrule", r"\end{tabular}"]
 
 
-def as_csv(rows: Sequence[dict[str, str | float | int]]) -> str:
+def as_csv(rows: Sequence[Mapping[str, str | float | int]]) -> str:
     """Rows as CSV; what does not exist (nan) is left empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0], lineterminator="\n")
@@ -330,7 +332,7 @@ def as_csv(rows: Sequence[dict[str, str | float | int]]) -> str:
     return text.getvalue()
 
 
-def pipe_table(rows: Sequence[dict[str, str | float | int]]) -> str:
+def pipe_table(rows: Sequence[Mapping[str, str | float | int]]) -> str:
     """Rows as a Markdown table."""
     lines = [_pipes(rows[0]), _pipes(["---"] * len(rows[0]))]
     lines += [_pipes(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()) for row in rows]

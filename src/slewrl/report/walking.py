@@ -79,7 +79,7 @@ MORE = (
     Metric("commanded", "Commanded", by_step("commanded"), 3),
     Metric("exploded_pct", "Exploded", percent_of_episodes("exploded"), 1),
 )
-"""What else says how a robot walks; ours."""
+"""Further metrics of walking, our own."""
 METRICS = {metric.name: metric for metric in (*TASK, *USE, *MORE)}
 
 

@@ -1,4 +1,4 @@
-"""Which figures a campaign has: each with its title, what to see in it, and how to draw it."""
+"""The figures of a campaign, each with its title, caption and drawing function."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class CampaignFigure:
 
 
 def look_of(results: Results, width: float) -> Look:
-    """How to draw a campaign: every layer of the user's own gets a colour."""
+    """The look of a campaign's figures: each of the user's own layers gets a colour."""
     layers = dict.fromkeys(result.layer for result in results)
     return Look(width=width, own=tuple(layer for layer in layers if layer not in COLOURS))
 

@@ -42,8 +42,7 @@ class Band(NamedTuple):
     @property
     def mean(self) -> Array:
         """Mean over the seeds, (n,)."""
-        mean: Array = self.runs.mean(0)
-        return mean
+        return self.runs.mean(0)
 
 
 def learning(results: Sequence[Result], look: Look) -> Figure:

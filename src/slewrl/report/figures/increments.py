@@ -28,7 +28,7 @@ PAIRS = {
 }
 """Two joints whose limits differ most, of tasks without a robot's file."""
 EDGE = 1.25
-"""Where a panel ends, in limits."""
+"""The end of a panel, in limits."""
 RAREST, MOST = 0.02, 20.0
 """Ends of the colour scale of the density: 0.5 everywhere is uniform, and 25 is every step in one of the 50 bins."""
 STRIP = 0.125
@@ -128,15 +128,10 @@ def reachable(
     labels: tuple[str, str],
     look: Look,
 ) -> Figure:
-    """The increments that each layer can reach from one previous action, a panel each, and F_t as a rectangle.
+    """The increments (n, 2) that each layer can reach from one previous action, a panel each, and F_t as a rectangle.
 
-    Args:
-        samples: layer -> increments (n, 2) from the previous action, which sits at the origin.
-        coverage: layer -> share of F_t reached, in [0, 1].
-        low: lower corner of F_t minus the previous action, shape (2,).
-        high: upper corner of F_t minus the previous action, shape (2,).
-        labels: what the two axes are.
-        look: how to draw.
+    ``coverage`` is the share of F_t that each layer reaches; ``low`` and ``high`` are the corners of F_t minus the
+    previous action, (2,).
     """
     figure, axes = panels(look, len(samples), 1.5, sharex=True, sharey=True)
     span, slack = high - low, 1e-3 * (high - low)  # an ulp outside cannot be seen; a thousandth of the box can

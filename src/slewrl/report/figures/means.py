@@ -1,4 +1,4 @@
-"""What all tasks say together: means with intervals, and performance profiles.
+"""Aggregates over all tasks: means with intervals, and performance profiles.
 
 With enough runs the mean is the interquartile one, with a bootstrap interval over the seeds; with fewer, where a
 bootstrap is far too narrow (of three runs their range), it is the plain mean with a t-interval. One run has neither.
@@ -24,7 +24,7 @@ from slewrl.report.stats import around, iqm, performance_profile, satterthwaite,
 SAMPLES = 1000
 TAUS = np.linspace(0, 1, 51)
 ENOUGH_RUNS, ENOUGH_SCORES = 5, 10
-"""Of each task and in all, for a bootstrap interval that holds what it should 90 times of 100 or more."""
+"""Fewest runs of each task and in all for a bootstrap interval whose coverage is 90 % or more."""
 
 Scores = dict[str, list[Array]]
 """Method -> an array of normalised scores for each task it was run on."""

@@ -55,7 +55,7 @@ def wide_and_tight(pairs: Sequence[Mapping[str, Result]], look: Look) -> Figure:
 
 
 def projection(joints: Sequence[str]) -> dict[str, Any]:
-    """What ``Figure.subplots`` needs for a radar, or for bars."""
+    """Arguments of ``Figure.subplots`` for a radar, or for bars."""
     return POLAR if len(joints) >= FEWEST else {"sharey": True}
 
 

@@ -1,4 +1,4 @@
-"""How much lambda, the weight of |u|^2 in the actor's loss, matters: the paper's sensitivity figure."""
+"""The sweep over lambda, the weight of |u|^2 in the actor's loss: the paper's sensitivity figure."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -13,16 +13,16 @@ from slewrl.report.figures.style import STYLES, Look
 
 OPTION = "penalty_weight"
 PALETTE = ("#D62728", "#E6550D", "#756BB1", "#31A354", "#3182BD")
-"""From the smallest lambda to the largest: the paper's, but that one of its two oranges is purple."""
+"""Colours from the smallest lambda to the largest: the paper's, but that one of its two oranges is purple."""
 SIX = (*PALETTE[:2], "#8C564B", *PALETTE[2:])
-"""With the paper's own lambda, which it does not sweep, between its second and third."""
+"""The same with a colour for the paper's own lambda, which it does not sweep."""
 SETTLED = 0.3
 """The share of the training after which a curve decides what the axis spans."""
 ByLambda = Mapping[float, Result]
 
 
 class Swept(NamedTuple):
-    """What a sweep is about; its results differ in lambda and, from panel to panel, in their limits alone."""
+    """The key of a sweep, whose results differ in lambda and, from panel to panel, in their limits alone."""
 
     task: str
     agent: str
@@ -32,7 +32,7 @@ class Swept(NamedTuple):
 
 
 def sweeps(results: Results) -> dict[Swept, dict[str, dict[float, Result]]]:
-    """What was swept -> limits -> lambda -> result, where more than one lambda was tried."""
+    """Sweep -> limits -> lambda -> result, where more than one lambda was tried."""
     found: dict[Swept, dict[str, dict[float, Result]]] = {}
     weighted = [r for r in results if OPTION in r.runs[0].spec.layer_options]
     for (which, limits), there in grouped(weighted, lambda r: (swept(r), r.cell.limits)).items():
@@ -76,7 +76,7 @@ def returns(sweep: Mapping[str, ByLambda], look: Look) -> Figure:
 
 
 def utilisation(sweep: Mapping[str, ByLambda], look: Look) -> Figure:
-    """What each joint uses of its limit at every lambda: a panel each, limits after limits."""
+    """Utilisation of each joint at every lambda, a panel each, one set of limits after the other."""
     every = [(limits, value, result) for limits, by in sweep.items() for value, result in by.items()]
     joints = every[0][2].joints
     figure, axes = panels(look, len(every), 1.6, **radar.projection(joints))

@@ -18,11 +18,11 @@ def panels(look: Look, count: int, height: float, across: float = ACROSS, **how:
     """A figure with ``count`` axes, row by row, as many beside each other as fit.
 
     Args:
-        look: how to draw.
+        look: the figure's look.
         count: how many panels.
-        height: inches, of a panel with all around it; one alone is taller.
+        height: inches, of a panel with its margins; a single column is taller.
         across: inches, about its width.
-        how: for ``Figure.subplots``, such as ``sharey``.
+        how: arguments of ``Figure.subplots``, such as ``sharey``.
     """
     columns = min(count, max(1, round(look.width / across)))
     rows = -(-count // columns)
@@ -46,18 +46,18 @@ def by_method(look: Look, results: Sequence[Result], height: float, **how: Any) 
 
 
 def reference(results: Sequence[Result]) -> Result | None:
-    """What the others are compared with, if it and others are there."""
+    """The result of DD-SRad, with which the others are compared; None without it or without others."""
     found = next((result for result in results if result.cell.method == REFERENCE), None)
     return found if len(results) > 1 else None
 
 
 def dashed(look: Look) -> dict[str, Any]:
-    """How the reference is drawn."""
+    """The line style of the reference."""
     return {"color": look.ground.quiet, "linestyle": (0, (3, 1.5)), "linewidth": 1.0, "zorder": 2}
 
 
 def labelled(figure: Figure, look: Look, x: str, y: str = "") -> None:
-    """What the axes of all panels show; ``x`` may go on for another line, with how to read the panels."""
+    """Label the axes of all panels; ``x`` may have further lines, such as a key."""
     figure.supxlabel(x, color=look.ground.quiet, fontsize=NORMAL)
     if y:
         figure.supylabel(y, color=look.ground.quiet, fontsize=NORMAL)
