@@ -8,7 +8,7 @@ import numpy as np
 
 from slewrl.report import estimates as e
 from slewrl.report import walking
-from slewrl.report.data import Result, Results, Score, grouped
+from slewrl.report.data import Result, Results, Score
 from slewrl.report.methods import LABELS, REFERENCE, backbone, in_order
 from slewrl.report.stats import (
     Interval,
@@ -18,7 +18,7 @@ from slewrl.report.stats import (
     std_interval,
     t_interval,
 )
-from slewrl.report.tables import Column, Table, amount, score_of, tables, where
+from slewrl.report.tables import Column, Table, amount, by_limits_and_agent, score_of, where
 
 FEW = 5
 """Seeds that are shown one by one."""
@@ -73,13 +73,12 @@ COLUMNS = (
 
 
 def seed_tables(results: Results) -> list[Table]:
-    """One for each backbone under each set of limits: returns seed by seed."""
+    """A table of returns seed by seed for each backbone under each set of limits."""
     says = f"final return of every seed, where there are no more than {FEW}; {METHOD}"
-    found = []
-    for (limits, agent), same in grouped(tables(results), lambda table: (table.limits, table.agent)).items():
-        there = {r.cell: r for table in same for r in table.results}
-        found.append(Table(limits, agent, tuple(there.values()), COLUMNS, "return, seed by seed", says=says))
-    return found
+    return [
+        Table(limits, agent, tuple(there), COLUMNS, "return, seed by seed", says=says)
+        for (limits, agent), there in by_limits_and_agent(results)
+    ]
 
 
 # ---------------------------------------------------------------------- rows for other programs
