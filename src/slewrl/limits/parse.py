@@ -161,33 +161,25 @@ def _by_joint(label: str, mapping: Mapping[str, Any], joints: tuple[str, ...]) -
 
 
 def _validate(arrays: dict[str, NDArray[np.float64]], joints: tuple[str, ...], label: dict[str, str]) -> None:
-    for key in ("up", "down"):
-        _require(np.isfinite(arrays[key]) & (arrays[key] > 0), arrays[key], joints, label.get(key, key))
-    for key in ("low", "high"):
-        if arrays[key].ndim != 1:
-            raise ValueError(
-                f"{key} has shape {arrays[key].shape}, expected ({len(joints)},): it cannot vary by sample"
-            )
-        if not np.isfinite(arrays[key]).all():
-            i = int(np.flatnonzero(~np.isfinite(arrays[key]))[0])
-            raise ValueError(f"{key} of {joints[i]!r} is {arrays[key][i]}, expected a finite position bound")
+    largest = f"at most {boxmath.as_power(boxmath.LARGEST)} in magnitude: sums of larger numbers could overflow"
     for key, array in arrays.items():
-        if (abs(array) > boxmath.LARGEST).any():
-            where = tuple(np.argwhere(abs(array) > boxmath.LARGEST)[0])
-            raise ValueError(
-                f"{label.get(key, key)} of {joints[where[-1]]!r} is {array[where]}, expected at most "
-                f"{boxmath.as_power(boxmath.LARGEST)} in magnitude: sums of larger numbers could overflow"
-            )
-    for i, name in enumerate(joints):
+        name, is_rate = label.get(key, key), key in ("up", "down")
+        if array.ndim != 1 and not is_rate:
+            raise ValueError(f"{key} has shape {array.shape}, expected ({len(joints)},): it cannot vary by sample")
+        expected = "a positive finite rate per control step" if is_rate else "a finite position bound"
+        _require(np.isfinite(array) & ((array > 0) | (not is_rate)), array, joints, name, expected)
+        _require(abs(array) <= boxmath.LARGEST, array, joints, name, largest)
+    for i, joint in enumerate(joints):
         if not arrays["low"][i] < arrays["high"][i]:
-            raise ValueError(f"{name!r}: low {arrays['low'][i]} is not below high {arrays['high'][i]}")
+            raise ValueError(f"{joint!r}: low {arrays['low'][i]} is not below high {arrays['high'][i]}")
 
 
-def _require(ok: NDArray[np.bool_], array: NDArray[np.float64], joints: tuple[str, ...], label: str) -> None:
+def _require(
+    ok: NDArray[np.bool_], array: NDArray[np.float64], joints: tuple[str, ...], label: str, expected: str
+) -> None:
     if not ok.all():
         where = tuple(np.argwhere(~ok)[0])
-        value, joint = array[where], joints[where[-1]]
-        raise ValueError(f"{label} of {joint!r} is {value}, expected a positive finite rate per control step")
+        raise ValueError(f"{label} of {joints[where[-1]]!r} is {array[where]}, expected {expected}")
 
 
 def read_reset(reset: Values, limits: Any) -> NDArray[np.float64]:

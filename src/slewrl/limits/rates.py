@@ -14,7 +14,7 @@ from slewrl.errors import shortened
 from slewrl.limits import boxmath
 from slewrl.limits.boxmath import Number
 from slewrl.limits.datasheets import Joint, Sheet, in_radians
-from slewrl.limits.parse import UNSAID
+from slewrl.limits.parse import UNSAID, repeated
 
 Arguments = dict[str, Any]
 """The keyword arguments of RateLimits."""
@@ -29,9 +29,13 @@ REACH = 2**18
 """The range of a continuous joint, in deltas. There float32 still resolves a step to less than 1 % of delta."""
 
 
-class Beside(TypedDict, total=False):
-    """The user's corrections to a file. Joint names may be patterns such as ``wheel_*``."""
+class Corrections(TypedDict, total=False):
+    """The user's selection of joints and corrections to a file. Joint names may be patterns such as ``wheel_*``."""
 
+    joints: Iterable[str] | None
+    """The joints to use, by name, in action order; None means all."""
+    bounds: Mapping[str, tuple[Number, Number]] | None
+    """{joint: (low, high)}: bounds that replace those of the file."""
     speeds: Mapping[str, Number] | None
     """{joint: rad/s or m/s}: speeds that replace those of the file."""
     exclude: Iterable[str]
@@ -113,15 +117,9 @@ def _perhaps(joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> dict[str
 # ---------------------------------------------------------------------- which joints, and what is known of them
 
 
-def chosen(
-    sheet: Sheet,
-    joints: Iterable[str] | None = None,
-    bounds: Mapping[str, tuple[Number, Number]] | None = None,
-    said: Beside | None = None,
-) -> tuple[dict[str, Joint], set[str]]:
+def corrected(sheet: Sheet, corrections: Corrections) -> tuple[dict[str, Joint], list[str]]:
     """The selected joints in order, with the user's corrections applied, and the names of the continuous ones."""
-    said = said or {}
-    angles = said.get("angles")
+    angles = corrections.get("angles")
     if angles not in (None, *get_args(Angles)):
         raise ValueError(f"angles is {angles!r}, expected 'radians' or 'degrees'")
     if angles == "degrees" and sheet.kind == "MJCF":
@@ -129,27 +127,28 @@ def chosen(
             "angles is 'degrees', but an MJCF says for itself what its angles are in (<compiler angle=...>)"
         )
     found = {name: in_radians(joint) if angles == "degrees" else joint for name, joint in sheet.joints.items()}
+    joints = corrections.get("joints")
     wanted = list(found) if joints is None else list(joints)
-    if twice := sorted({name for name in wanted if wanted.count(name) > 1}):
-        raise ValueError(f"joints names {twice[0]!r} twice")
+    if twice := repeated(wanted):
+        raise ValueError(f"joints names {min(twice)!r} twice")
     if unknown := [name for name in wanted if name not in found]:
         raise KeyError(_unknown(str(sheet.path), unknown[0], found))
     where = str(sheet.path)
-    endless = set(matching(said.get("continuous", ()), found, where))
+    endless = set(matching(corrections.get("continuous", ()), found, where))
     for name in endless:
         _check_endless(name, found[name], angles)
         found[name] = found[name]._replace(low=None, high=None, unit="rad")
-    for pattern, speed in (said.get("speeds") or {}).items():
+    for pattern, speed in (corrections.get("speeds") or {}).items():
         for name in matching([pattern], found, where):
             found[name] = found[name]._replace(velocity=_certain(speed))
-    for pattern, (low, high) in (bounds or {}).items():
+    for pattern, (low, high) in (corrections.get("bounds") or {}).items():
         for name in matching([pattern], found, where):
             found[name] = found[name]._replace(low=_certain(low), high=_certain(high), unsure=False)
             endless.discard(name)
-    out = set(matching(said.get("exclude", ()), found, where))
+    out = set(matching(corrections.get("exclude", ()), found, where))
     if not (left := {name: found[name] for name in wanted if name not in out}):
         raise ValueError(f"{sheet.path}: no joint is left of {', '.join(found)}")
-    return left, endless & set(left)
+    return left, [name for name in left if name in endless]
 
 
 def _certain(value: Number) -> Number:
