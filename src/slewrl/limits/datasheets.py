@@ -233,8 +233,8 @@ def _row_joint(row: dict[str, Any], known: Joint, where: str) -> Joint:
     velocity = _value(_switched(row, "has_velocity_limits", "max_velocity", where), known.unit, where)
     if known.unit == UNSAID and any(isinstance(value, Fraction) for value in (velocity, low, high)):
         known = known._replace(unit="rad")  # the tag states it
-    said = [known[i] if value is None else value for i, value in enumerate((velocity, low, high))]
-    return known._replace(velocity=said[0], low=said[1], high=said[2])
+    stated = [known[i] if value is None else value for i, value in enumerate((velocity, low, high))]
+    return known._replace(velocity=stated[0], low=stated[1], high=stated[2])
 
 
 def _value(value: Any, unit: str, where: str, up: bool = False) -> Number | None:

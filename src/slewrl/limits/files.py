@@ -47,10 +47,10 @@ def read_sheet(path: str | Path, urdf: str | Path | None = None) -> Sheet:
 
 def from_sheet(sheet: Sheet, dt: Number, safety: Number = 1, **corrections: Unpack[Corrections]) -> Read:
     """Read limits from a datasheet, with the user's corrections; see ``RateLimits.from_urdf``."""
-    found, endless = corrected(sheet, corrections)
-    made = arguments(found, dt, safety, str(sheet.path), endless, corrections.get("angles"), sheet.kind)
+    found, continuous = corrected(sheet, corrections)
+    made = arguments(sheet, found, continuous, dt, safety, corrections.get("angles"))
     kept: dict[float, list[str]] = {}
-    for name in endless:
+    for name in continuous:
         kept.setdefault(float(made["high"][name]), []).append(name)
     notes = (
         f"continuous, kept within ±{far:g} rad, where float32 resolves a step: {', '.join(kept[far])}" for far in kept
@@ -148,8 +148,7 @@ def _limits_row(row: Any, where: str) -> dict[str, Any]:
     """The entry of one joint in a limits.yaml as up, down, low, high, group and, if given, reset."""
     if not isinstance(row, dict):
         raise ValueError(f"{where} is {shortened(row)}, expected a mapping with {', '.join(ROW_KEYS)}")
-    unknown = [key for key in row if key not in ROW_KEYS]
-    if unknown:
+    if unknown := [key for key in row if key not in ROW_KEYS]:
         raise ValueError(f"{where} has an unknown entry {unknown[0]!r}, expected {', '.join(ROW_KEYS)}")
     rates = {"delta"} if "delta" in row else {"up", "down"}
     if rates != set(row) & {"delta", "up", "down"}:

@@ -20,7 +20,6 @@ MIXED = "m/rad"
 UNSAID = "rad or m"
 """The units of a file that does not say which joints are prismatic."""
 
-
 Rounding = Callable[[Number], float]
 """One of the rounding functions of ``boxmath``, such as ``round_down``."""
 MIDDLE = "middle"
@@ -150,11 +149,9 @@ def _rounded(label: str, value: Any, rounded: Rounding, joint: str) -> float:
 
 
 def _by_joint(label: str, mapping: Mapping[str, Any], joints: tuple[str, ...]) -> list[Any]:
-    unknown = [name for name in mapping if name not in joints]
-    if unknown:
+    if unknown := [name for name in mapping if name not in joints]:
         raise KeyError(f"{label} names an unknown joint {unknown[0]!r}; known joints: {', '.join(joints)}")
-    missing = [name for name in joints if name not in mapping]
-    if missing:
+    if missing := [name for name in joints if name not in mapping]:
         names = ", ".join(map(repr, missing))
         raise KeyError(f"{label} is missing joint {names}; it has: {', '.join(map(str, mapping))}")
     return [mapping[name] for name in joints]

@@ -1,4 +1,4 @@
-"""Limits as a user writes them: RateLimits, a file, the name of a preset, or numbers. Read here, whoever takes them."""
+"""Resolves limits as a user writes them (RateLimits, a file, the name of a preset, or numbers) to RateLimits."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ def named_preset(text: str) -> "RateLimits":
 
 
 def no_numbers(given: Any) -> "RateLimits":
-    """Refuses numbers, where nobody knows the range of the joints they are for."""
+    """Refuse numbers, where the range of the joints is not known."""
     raise ValueError(f"limits are {given!r}, expected RateLimits, a limits.yaml, or TASK:PRESET such as 'G1:paper'")
 
 
@@ -32,17 +32,17 @@ def resolve_limits(
     numbers: "Callable[[Values], RateLimits]" = no_numbers,
     said: str = "limits",
 ) -> "RateLimits":
-    """The limits a user means.
+    """The limits that a user means by ``given``.
 
     Args:
         given: RateLimits; a limits.yaml; the name of a preset; or numbers.
-        preset: what a name stands for.
-        numbers: what to make of numbers.
-        said: where the user wrote it, for messages.
+        preset: reads a preset by name.
+        numbers: makes limits of numbers.
+        said: the name of the option or argument, for messages.
 
     Raises:
-        FileNotFoundError: a name that ends in .yaml, and no such file.
-        ValueError: a file with another ending, or one that does not hold limits.
+        FileNotFoundError: the name ends in .yaml, and there is no such file.
+        ValueError: the file has another ending, or does not hold limits.
     """
     from slewrl.limits.rate_limits import RateLimits
 
