@@ -6,7 +6,7 @@ from typing import Literal
 from torch import Tensor
 
 from slewrl.layers import place, squash
-from slewrl.layers.base import ActionLayer, squared_norm
+from slewrl.layers.base import ActionLayer, penalise_latent
 from slewrl.limits.box import FeasibleBox
 
 
@@ -20,14 +20,11 @@ class SRadBall(ActionLayer):
     penalty_weight: float = 0.005
     squash = staticmethod(squash.ball)
     placement = place.min_delta_ball
+    penalise = penalise_latent
 
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
         """Clip to F_t, with no gradient beyond it: near a bound the ball extends outside F_t."""
         return box.clamp(command)
-
-    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
-        """Return |u|^2, as in DD-SRad."""
-        return squared_norm(latent)
 
 
 @dataclass(frozen=True)

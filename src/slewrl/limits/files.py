@@ -48,7 +48,7 @@ def read_sheet(path: str | Path, urdf: str | Path | None = None) -> Sheet:
 def from_sheet(sheet: Sheet, dt: Number, safety: Number = 1, **corrections: Unpack[Corrections]) -> Read:
     """Read limits from a datasheet, with the user's corrections; see ``RateLimits.from_urdf``."""
     found, continuous = corrected(sheet, corrections)
-    made = arguments(sheet, found, continuous, dt, safety, corrections.get("angles"))
+    made = arguments(found, dt, safety, str(sheet.path), continuous, corrections.get("angles"), sheet.kind)
     kept: dict[float, list[str]] = {}
     for name in continuous:
         kept.setdefault(float(made["high"][name]), []).append(name)

@@ -3,7 +3,6 @@
 delta = velocity * dt * safety is computed in exact rationals from the decimals in the file and rounded down once.
 """
 
-import itertools
 import math
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -257,9 +256,15 @@ def _shown(value: Number | None) -> str:
 
 
 def arguments(
-    sheet: Sheet, found: Mapping[str, Joint], continuous: list[str], dt: Number, safety: Number, angles: Angles | None
+    found: Mapping[str, Joint],
+    dt: Number,
+    safety: Number,
+    where: str,
+    continuous: Collection[str] = (),
+    angles: Angles | None = None,
+    kind: str = "",
 ) -> Arguments:
-    """The keyword arguments of ``RateLimits`` for the joints ``found``.
+    """The keyword arguments of ``RateLimits`` for these joints; ``kind`` is that of the file, if they are from one.
 
     Raises:
         DatasheetError: some joints cannot be used; the message names all of them.
@@ -269,9 +274,9 @@ def arguments(
         raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
     if not 0 < share <= 1:
         raise ValueError(f"safety is {safety}, expected a share of the rated speed in (0, 1]")
-    faults = [_faults(name, joint, name in continuous, angles, sheet.kind) for name, joint in found.items()]
-    if known := tuple(itertools.chain(*faults)):
-        raise DatasheetError(str(sheet.path), found, known)
+    faults = tuple(f for name, joint in found.items() for f in _faults(name, joint, name in continuous, angles, kind))
+    if faults:  # without a file, no option would fix them
+        raise DatasheetError(where, found, faults if kind else tuple(fault._replace(fixes=()) for fault in faults))
     made: dict[str, dict[str, Number]] = {"delta": {}, "low": {}, "high": {}}
     for name, joint in found.items():
         delta = smaller(joint.velocity, f"velocity of {name!r}") * period * share
