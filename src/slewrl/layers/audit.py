@@ -1,9 +1,6 @@
-"""Audits the guarantee with adversarial cases, decided in exact arithmetic.
+"""Audits the guarantee with adversarial cases, decided in exact arithmetic (docs/guarantee.md).
 
-Ordinary latents and uniform random actions never show a violation, so a test with them proves nothing. Here latents
-reach +-inf and NaN, previous actions have full mantissas and lie on, next to and near the bounds, and limits include
-random asymmetric ones and those at either end of a float format. `slewrl demo`, `benchmarks/guarantee.py` and the tests
-use this module.
+Ordinary latents and uniform random actions never show a violation, so a test with them proves nothing.
 """
 
 import time

@@ -21,8 +21,7 @@ LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 VJP = Callable[[Tensor, Tensor], Tensor]
 """Maps gradients of the judged action (..., d) and the penalty (...) to that of the latent (..., d)."""
 DrawVJP = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Maps gradients of the judged action (R, d), log_prob (R,) and penalty (R,) of the first R rows to those of mean and
-standard deviation, (R, d) each."""
+"""Maps gradients of judged action (R, d), log_prob (R,) and penalty (R,) to those of mean and std, (R, d) each."""
 
 
 def applies(latent: Tensor, box: FeasibleBox) -> bool:
@@ -54,8 +53,7 @@ def gaussian(mean: Tensor, std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         and mean.shape == std.shape == noise.shape
         and all(type(x) is Tensor and x.device.type == "cpu" for x in (mean, std, noise))
     )
-    u, log_density = (_Gaussian.apply if plain else _gaussian)(mean, std, noise)
-    return u, log_density
+    return (_Gaussian.apply if plain else _gaussian)(mean, std, noise)
 
 
 def _gaussian(mean: Tensor, std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,8 +83,7 @@ class _Gaussian(torch.autograd.Function):
 
 def ddsrad(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tensor, Tensor, Tensor]:
     """Return ``(executed, log_det, |u|^2)`` of DD-SRad, with log_det in normalised units."""
-    executed, log_det, norm2 = _DDSRad.apply(latent, box.prev, box.working, cap)  # type: ignore[no-untyped-call]
-    return executed, log_det, norm2
+    return _DDSRad.apply(latent, box.prev, box.working, cap)  # type: ignore[no-untyped-call]
 
 
 def ddsrad_execute(latent: Tensor, box: FeasibleBox, cap: float) -> Tensor:
@@ -200,8 +197,7 @@ def _finite(latent: Tensor, cap: float) -> NDArray[Any]:
 
 def _log1p(x: NDArray[Any]) -> NDArray[Any]:
     """Return log(1 + x) by torch, since numpy's is six times as slow on processors without AVX-512."""
-    result: NDArray[Any] = torch.log1p(torch.from_numpy(x)).numpy()
-    return result
+    return torch.log1p(torch.from_numpy(x)).numpy()
 
 
 def _row_sums(x: NDArray[Any], factor: float) -> Any:

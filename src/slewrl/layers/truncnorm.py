@@ -31,11 +31,8 @@ class TruncNorm(ActionLayer):
     def sample(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> tuple[Action, Tensor]:
         """Draw exactly from the truncated Gaussian, differentiably in mean and std, and return the log-density, too.
 
-        Args:
-            mean: mean in box-normalised units, capped at +-1000, shape (..., d).
-            std: standard deviation in box-normalised units, kept within [.001, 1000], shape (..., d).
-            noise: standard normal noise, shape (..., d); its quantile is the draw's quantile.
-            box: F_t, from ``RateLimits.box(prev)``.
+        Mean and standard deviation are in box-normalised units, capped at +-1000 and kept within [.001, 1000]; the
+        quantile of the standard normal noise is the draw's quantile. All have shape (..., d).
         """
         broken = (mean + std + noise).isnan()
         centre = mean.double().nan_to_num(nan=0.0).clamp(-MEAN_CAP, MEAN_CAP)
