@@ -21,13 +21,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 class ArrayLayer:
-    """An action layer on arrays; every ``prev`` must lie in the range.
-
-    Args:
-        layer: the layer to evaluate.
-        limits: limits of d joints, without batch dimensions.
-        dtype: dtype of the actions, float32 or float64.
-    """
+    """An action layer on float32 or float64 arrays, for limits without batch dimensions and ``prev`` in the range."""
 
     def __init__(self, layer: ActionLayer, limits: RateLimits, dtype: Any) -> None:
         if limits.up.ndim != 1:

@@ -98,13 +98,15 @@ def check_name(name: str) -> None:
 
 def read_period(dt: Any, where: str = "") -> float | None:
     """Parse a control period in seconds; None stays None."""
+    if dt is None:
+        return None
     try:
-        period = math.nan if isinstance(dt, (bool, np.bool_)) else float(0.0 if dt is None else dt)
+        period = math.nan if isinstance(dt, (bool, np.bool_)) else float(dt)
     except (ValueError, TypeError, OverflowError):
         period = math.nan
-    if dt is not None and not 0 < period < math.inf:
+    if not 0 < period < math.inf:
         raise ValueError(f"{where}dt is {shortened(dt)}, expected a positive control period in seconds")
-    return None if dt is None else period
+    return period
 
 
 def _length(value: Any) -> int:
