@@ -50,7 +50,7 @@ class IsaacWorlds(SimulatedWorlds):
                 stacklevel=2,
             )
         stream = Stream(device)
-        with stream.own():
+        with stream.active():
             env = _make(task, config)
         self.term = env.action_manager.get_term(action)
         self.robot = env.scene[self.term.cfg.asset_name]

@@ -40,7 +40,7 @@ class MjlabWorlds(SimulatedWorlds):
 
         device = simulator.default_device(device)
         stream = Stream(device)
-        with stream.own():
+        with stream.active():
             env = ManagerBasedRlEnv(config, device=device)
         self.term = env.action_manager.get_term(action)
         self.robot = env.scene[config.actions[action].entity_name]

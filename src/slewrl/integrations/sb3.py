@@ -47,8 +47,6 @@ OUTERMOST = (
     "normalise with slewrl.integrations.sb3.VecNormalize"
 )
 
-# ---------------------------------------------------------------------- actors
-
 
 class _Limited(nn.Module):
     """The common part of both actors: the box of an observation, and actions as shares of the range."""
@@ -149,9 +147,6 @@ class TD3Actor(td3.Actor, _Limited):
         return nn.Sequential(*self.mu)
 
 
-# ---------------------------------------------------------------------- policies
-
-
 class _LimitedPolicy(BasePolicy):
     """The common part of the policies, which act in the environment's units.
 
@@ -219,9 +214,6 @@ class TD3MultiInputPolicy(_LimitedPolicy, td3.MultiInputPolicy):
     """TD3's policy for Dict observations under limits."""
 
     Actor = TD3Actor
-
-
-# ---------------------------------------------------------------------- algorithms
 
 
 class _LimitedAlgorithm(OffPolicyAlgorithm):
@@ -361,9 +353,6 @@ class TD3(_LimitedAlgorithm, sb3.TD3):
             self.target_policy_noise = spread
 
 
-# ---------------------------------------------------------------------- normalisation
-
-
 class VecNormalize(StockVecNormalize):
     """Stable-Baselines3's VecNormalize, except that the previous action of a RateLimit stays unchanged."""
 
@@ -398,9 +387,6 @@ def _check_normalised(env: StockVecNormalize | None) -> None:
             "slewrl.integrations.sb3.VecNormalize (or, with Dict observations, norm_obs_keys without "
             f"{PREVIOUS!r}), or norm_obs=False"
         )
-
-
-# ---------------------------------------------------------------------- checks of the previous action
 
 
 def _previous(obs: Any, limits: RateLimits) -> Any:
@@ -472,9 +458,6 @@ def _attribute(env: VecEnv, name: str) -> Any:
     if any(other != first for other in others):
         raise ValueError(f"the environments differ in their {name}, expected the same in all: {first}, {others}")
     return first
-
-
-# ---------------------------------------------------------------------- deployment
 
 
 def load(path: Path) -> SAC | TD3:

@@ -88,7 +88,7 @@ class Stream(Uncopied):
         self.states = [generator.get_state() for generator in self.generators]
 
     @contextmanager
-    def own(self) -> Iterator[None]:
+    def active(self) -> Iterator[None]:
         """A context in which random numbers continue this stream and leave the outer one as it is."""
         outer = [generator.get_state() for generator in self.generators]
         self._set(self.states)
@@ -175,7 +175,7 @@ class SimulatedWorlds(Uncopied, ABC):
 
     def reset(self, seed: int) -> None:
         """See ``VecEnv``."""
-        with self.stream.own():
+        with self.stream.active():
             seen = self._seen(self.env.reset(seed=seed)[0])
         self._begin(np.ones(self.count, bool))
         self.episodes = []
@@ -184,7 +184,7 @@ class SimulatedWorlds(Uncopied, ABC):
     def step(self, executed: Floats) -> StepResult:
         """See ``VecEnv``. Raises if the simulator gave its actuators anything but ``executed``."""
         targets = self.targets(executed)
-        with self.stream.own():
+        with self.stream.active():
             stepped = self._simulate(targets)
         self._check_applied(stepped.applied, targets)
         kept = (stepped.reward, stepped.terminated, stepped.ended, stepped.exploded)

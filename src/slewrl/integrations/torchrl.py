@@ -10,7 +10,6 @@ actor = ProbabilisticActor(
 """
 
 import copy
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +26,7 @@ from slewrl.envs.history import ActionHistory
 from slewrl.errors import UserFacingError
 from slewrl.integrations.fixed_start import fixed_start
 from slewrl.layers import ActionLayer, make_layer
+from slewrl.layers.fused import LOG_SQRT_2PI
 from slewrl.layers.inverse import invert, uninterval
 from slewrl.layers.truncnorm import TruncNorm, truncated_log_density
 from slewrl.limits import RateLimits, boxmath
@@ -42,12 +42,8 @@ except ImportError as error:
 
 DTYPE = torch.float32
 """The dtype of actions. A wider environment gets float32 values in its own dtype, so a replay buffer loses nothing."""
-LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 LimitArrays = tuple[NDArray[np.float32], ...]
 """The limits down, up, low, high in float32, rounded inward; (d,) each."""
-
-
-# ---------------------------------------------------------------------- the policy's distribution
 
 
 class RateLimitedNormal(Distribution):
@@ -143,8 +139,7 @@ class RateLimitedNormal(Distribution):
     def _parts(self, sample_shape: Sequence[int]) -> tuple[Tensor, Tensor, Tensor, FeasibleBox]:
         shape = (*sample_shape, *self.loc.shape)
         loc, scale, prev = (x.expand(shape) for x in (self.loc, self.scale, self.previous_action))
-        noise = torch.randn(shape, dtype=loc.dtype, device=loc.device)
-        return loc, scale, noise, self.limits.box(prev, check=False)
+        return loc, scale, _noise(loc), self.limits.box(prev, check=False)
 
     def _truncated_log_prob(self, value: Tensor, box: FeasibleBox) -> Tensor:
         v = uninterval(value.double(), box).clamp(-1, 1)
@@ -154,6 +149,10 @@ class RateLimitedNormal(Distribution):
 
 def _together(*tensors: Tensor) -> torch.Size:
     return torch.broadcast_shapes(*(x.shape for x in tensors))  # type: ignore[no-untyped-call]
+
+
+def _noise(like: Tensor) -> Tensor:
+    return torch.randn(like.shape, dtype=like.dtype, device=like.device)
 
 
 @cache
@@ -167,9 +166,6 @@ def _usable(layer: str | ActionLayer) -> ActionLayer:
             "cannot; expected one that judges what it executes, such as 'ddsrad', 'interval_tanh' or 'boxpro'"
         )
     return made
-
-
-# ---------------------------------------------------------------------- the environment's side
 
 
 class GuardCounts(NamedTuple):
@@ -415,9 +411,6 @@ def uniform_policy(limits: RateLimits) -> Any:
         return limits.box(prev, check=False).sample()
 
     return TensorDictModule(draw, in_keys=[PREVIOUS], out_keys=["action"])
-
-
-# ---------------------------------------------------------------------- checks
 
 
 def _top(transform: Any) -> tuple[Any, Any]:

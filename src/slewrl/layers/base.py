@@ -77,7 +77,7 @@ class ActionLayer(ABC):
     placement: ClassVar[Placement]
     """The map from v to a command, one of `place.py`."""
     hook: ClassVar[type[TrainingHook]] = TrainingHook
-    """What a training run does for the layer besides learning. The default does nothing."""
+    """The callbacks of a training run for the layer. The default ones do nothing."""
 
     def __post_init__(self) -> None:
         """Refuse an unknown density or a weight that is not a finite number >= 0."""
@@ -184,8 +184,6 @@ class ActionLayer(ABC):
         shift = self.placement.reference(limits) if self.density == "action_scaled" else 0.0
         return shift - limits.dim
 
-    # ------------------------------------------------------------------ hooks of a training run
-
     def check(self, limits: RateLimits) -> None:  # noqa: B027
         """Refuse limits that the layer's options do not fit. The default accepts all."""
 
@@ -193,7 +191,7 @@ class ActionLayer(ABC):
         """Count exactly the steps of a sequence of executed actions (T + 1, d) that broke a promise beyond F_t."""
         return 0
 
-    # ------------------------------------------------------------------ the parts that a layer defines or overrides
+    # The parts that a layer defines or overrides.
 
     @staticmethod
     @abstractmethod

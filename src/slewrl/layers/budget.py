@@ -151,8 +151,8 @@ class _Enter(torch.autograd.Function):
         kept = share / bound * wide(1 - 8 * WIDE.eps, bound)
         info = torch.finfo(prev.dtype)
         slack = info.eps * torch.maximum(here.abs(), there.abs()).clamp_min(info.tiny)
-        pulled = here + step.sign() * (kept * step.abs() - slack).clamp_min(0.0)  # ONNX has no copysign
-        return torch.where(bound > share, pulled.to(prev.dtype), inside)
+        moved = here + step.sign() * (kept * step.abs() - slack).clamp_min(0.0)  # ONNX has no copysign
+        return torch.where(bound > share, moved.to(prev.dtype), inside)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -4,7 +4,6 @@ Mean and standard deviation are in box-normalised units: -1 is the lower edge of
 v on [-1, 1] is computed in float64, since differences of squares of the standardised ends need the precision.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +13,9 @@ from torch.special import log_ndtr, ndtri
 
 from slewrl.layers import place, squash
 from slewrl.layers.base import Action, ActionLayer, Decision
+from slewrl.layers.fused import LOG_SQRT_2PI
 from slewrl.limits.box import FeasibleBox
 
-LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 MEAN_CAP, STD_FLOOR, STD_CAP, NOISE_CAP = 1e3, 1e-3, 1e3, 30.0
 """Caps in half-widths of F_t (noise: standard deviations), beyond which results change by rounding only."""
 

@@ -36,7 +36,7 @@ class FeasibleBox:
     """
 
     prev: Tensor
-    """The action last handed to the environment, in the dtype handed to it, shape (..., d)."""
+    """The action last executed, in the environment's dtype, shape (..., d)."""
     working: LimitTensors
     """The limits in prev's dtype, rounded inward; rates guarded unless ``tight``."""
     exact: LimitTensors

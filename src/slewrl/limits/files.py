@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 ROW_KEYS = ("delta", "up", "down", "low", "high", "group", "reset")
 
 
-# ---------------------------------------------------------------------- datasheets
-
-
 class Read(NamedTuple):
     """Limits read from a file: the arguments of RateLimits, the unit of each joint, and notes for the user."""
 
@@ -56,9 +53,6 @@ def from_sheet(sheet: Sheet, dt: Number, safety: Number = 1, **corrections: Unpa
         f"continuous, kept within ±{far:g} rad, where float32 resolves a step: {', '.join(kept[far])}" for far in kept
     )
     return Read(made, {name: joint.unit for name, joint in found.items()}, (*sheet.notes, *notes))
-
-
-# ---------------------------------------------------------------------- to ros2_control / MoveIt
 
 
 ROS2_HEADER = """\
@@ -99,9 +93,6 @@ def _speed_within(delta: float, dt: float) -> float:
     while max(readings(speed)) * period > Fraction(delta):
         speed = math.nextafter(speed, 0.0)
     return speed
-
-
-# ---------------------------------------------------------------------- limits.yaml
 
 
 def to_yaml(limits: "RateLimits", path: str | Path) -> None:

@@ -96,8 +96,6 @@ class RateLimits:
         with torch.inference_mode(False):
             self._round_all()
 
-    # ------------------------------------------------------------------ what the limits are
-
     @property
     def delta(self) -> NDArray[np.float64]:
         """The change per step allowed in *both* directions, min(up, down), shape (d,) or (..., d)."""
@@ -127,8 +125,6 @@ class RateLimits:
         """delta / dt in units per second, or None when dt is unknown."""
         return None if self.dt is None else self.delta / self.dt
 
-    # ------------------------------------------------------------------ the feasible set
-
     def box(
         self,
         prev: Tensor | NDArray[Any] | Sequence[float],
@@ -140,7 +136,7 @@ class RateLimits:
         """F_t, the set of actions allowed after ``prev``.
 
         Args:
-            prev: the action last handed to the environment, (..., d), in the same dtype.
+            prev: the action last executed, (..., d), in the same dtype.
             check: whether to raise on a ``prev`` that is NaN or outside the range. This synchronises with a GPU, so
                 training passes False; a joint whose prev is outside the range can then only move back towards it.
             delta: rate limits for this step only, such as for a hot motor: (..., d), or ``{joint: value}`` for some
@@ -266,8 +262,6 @@ class RateLimits:
         """Pickle and copy by construction, so that a copy is read-only, too."""
         return partial(RateLimits, **self._parts()), ()
 
-    # ------------------------------------------------------------------ where limits come from
-
     @classmethod
     def from_urdf(
         cls, path: str | Path, dt: Number, safety: Number = 1, **corrections: Unpack[Corrections]
@@ -341,8 +335,6 @@ class RateLimits:
         from slewrl.limits import presets
 
         return presets.preset(task, name)
-
-    # ------------------------------------------------------------------ internals and checks
 
     def _parts(self) -> dict[str, Any]:
         """The constructor arguments that rebuild this object."""

@@ -104,9 +104,6 @@ def _suggestions(joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> dict
     return {option: names for option, names in found.items() if names}
 
 
-# ---------------------------------------------------------------------- selection and corrections
-
-
 def corrected(sheet: Sheet, corrections: Corrections) -> tuple[dict[str, Joint], list[str]]:
     """The selected joints in order, with the user's corrections applied, and the names of the continuous ones."""
     angles = corrections.get("angles")
@@ -168,9 +165,6 @@ def _check_continuous(name: str, joint: Joint, angles: Angles | None) -> None:
     odd = not angles and any(what == "bounds" for what, _ in not_radians(joint))
     if low is not None and high is not None and low < high and not odd:
         raise ValueError(f"joint {name!r} has range [{joint.low}, {joint.high}] in the file, so it is not continuous")
-
-
-# ---------------------------------------------------------------------- faults
 
 
 def not_radians(joint: Joint) -> Iterator[tuple[str, str]]:
@@ -250,9 +244,6 @@ def _shown(value: Number | None) -> str:
     if isinstance(value, Fraction):
         return f"{float(value):.6g}"
     return str(value) if finite(value) is not None else shortened(value)
-
-
-# ---------------------------------------------------------------------- limits
 
 
 def arguments(

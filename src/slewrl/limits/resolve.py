@@ -15,7 +15,7 @@ def resolve_limits(
     given: "RateLimits | str | Path | Values",
     preset: "Callable[[str], RateLimits] | None" = None,
     numbers: "Callable[[Values], RateLimits] | None" = None,
-    said: str = "limits",
+    label: str = "limits",
 ) -> "RateLimits":
     """The limits that a user means by ``given``.
 
@@ -23,7 +23,7 @@ def resolve_limits(
         given: RateLimits; a limits.yaml; the name of a preset; or numbers.
         preset: reads a preset by name; default: "TASK:PRESET" such as "G1:paper".
         numbers: makes limits of numbers, if the range of the joints is known.
-        said: the name of the option or argument, for messages.
+        label: the name of the option or argument, for messages.
 
     Raises:
         FileNotFoundError: the name ends in .yaml, and there is no such file.
@@ -40,10 +40,10 @@ def resolve_limits(
         return numbers(given)
     if is_yaml(given):
         if not Path(given).exists():
-            raise FileNotFoundError(f"{said}: there is no file {str(given)!r} (slewrl limits writes one)")
+            raise FileNotFoundError(f"{label}: there is no file {str(given)!r} (slewrl limits writes one)")
         return RateLimits.from_yaml(given)
     if Path(given).is_file():
-        raise ValueError(f"{said} is the file {str(given)!r}, expected a name that ends in .yaml, or a preset")
+        raise ValueError(f"{label} is the file {str(given)!r}, expected a name that ends in .yaml, or a preset")
     if preset is not None:
         return preset(str(given))
     task, colon, name = str(given).partition(":")
