@@ -196,7 +196,7 @@ class SimulatedWorlds(Uncopied, ABC):
         # A state that is not finite must not reach a replay buffer: the observation before it takes its place.
         next_obs[exploded, : -self.limits.dim] = self.observations[exploded, : -self.limits.dim]
         fell = terminated & ~exploded
-        self.episodes = [self._episode(int(k), fell=fell[k], exploded=exploded[k]) for k in np.flatnonzero(ended)]
+        self.episodes = [self._episode(int(k), fell[k], exploded[k]) for k in np.flatnonzero(ended)]
         self._begin(ended)
         self.observations = self._augmented(stepped.obs) if ended.any() else next_obs
         return StepResult(next_obs, reward, terminated, ended)
@@ -206,9 +206,9 @@ class SimulatedWorlds(Uncopied, ABC):
         self.history.restart(self.reset_action, which)
         self.sums.restart(which)
 
-    def _episode(self, k: int, **flags: bool) -> Episode:
-        """The episode of environment k, which is over; ``flags`` are measures that are 0 or 1."""
-        measures = self.sums.means(k) | {name: float(flag) for name, flag in flags.items()}
+    def _episode(self, k: int, fell: bool, exploded: bool) -> Episode:
+        """The finished episode of environment k."""
+        measures = self.sums.means(k) | {"fell": float(fell), "exploded": float(exploded)}
         return Episode(float(self.sums.total[k]), self.history.actions(k), measures)
 
     def targets(self, executed: Floats) -> Tensor:

@@ -29,14 +29,10 @@ class SRadBall(ActionLayer):
 
 @dataclass(frozen=True)
 class SRadQP(SRadBall):
-    """SRad-QP: a wide ball around prev, projected onto F_t (for a box the projection is a clip).
-
-    Args:
-        radius: "half_range" (default) is consistent with the values that the paper reports; "min_delta" follows its
-            text, and is then the same as ``srad_ball``.
-    """
+    """SRad-QP: a wide ball around prev, projected onto F_t (for a box the projection is a clip)."""
 
     radius: Literal["half_range", "min_delta"] = "half_range"
+    """"half_range" is consistent with the values that the paper reports; "min_delta" follows its text."""
     placement = place.half_range_ball
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ UNSAID = "rad or m"
 Rounding = Callable[[Number], float]
 """One of the rounding functions of ``boxmath``, such as ``round_down``."""
 MIDDLE = "middle"
-"""The reset action that is the middle of each joint's range."""
+"""The name of the reset action in the middle of each joint's range."""
 
 
 class Limits(NamedTuple):

@@ -108,11 +108,7 @@ class RateLimits:
 
     @property
     def kappa(self) -> float:
-        """The heterogeneity kappa = max delta / min delta (Prop. gradient), >= 1, for joints in one unit.
-
-        Raises:
-            ValueError: the joints are, or may be, in different units.
-        """
+        """The heterogeneity kappa = max delta / min delta (Prop. gradient), >= 1, for joints in one unit."""
         if self.units in (MIXED, UNSAID):
             raise ValueError(
                 f"kappa compares rates of one unit, and these limits are in {self.units}; take it of the joints "

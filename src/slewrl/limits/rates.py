@@ -255,11 +255,7 @@ def arguments(
     angles: Angles | None = None,
     kind: str = "",
 ) -> Arguments:
-    """The keyword arguments of ``RateLimits`` for these joints; ``kind`` is that of the file, if they are from one.
-
-    Raises:
-        DatasheetError: some joints cannot be used; the message names all of them.
-    """
+    """The keyword arguments of ``RateLimits`` for these joints; ``kind`` is that of the file, if they are from one."""
     period, share = smaller(dt, "dt"), smaller(safety, "safety")
     if period <= 0:
         raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
