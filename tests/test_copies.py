@@ -397,7 +397,7 @@ def test_environments_in_other_processes_cannot_be_copied_and_go_on(way):
 class VecEnv(SimulatedWorlds):
     """Of some simulator."""
 
-    _restart = _simulate = None
+    _simulate = None
 
 
 def test_an_environment_that_was_not_reset_may_be_copied():

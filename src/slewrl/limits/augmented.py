@@ -7,5 +7,4 @@ Array = TypeVar("Array")
 
 def previous_action(observation: Array, joints: int) -> Array:
     """Return the previous action (..., d) of an augmented observation (..., n), numpy or torch."""
-    previous: Array = observation[..., -joints:]  # type: ignore[index]
-    return previous
+    return observation[..., -joints:]  # type: ignore[index]
