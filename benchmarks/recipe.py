@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from slewrl.report.stats import iqm, iqms, ratio_interval, stratified_bootstrap, t_interval
+from slewrl.report.stats import iqm, ratio_interval, stratified_bootstrap, t_interval
 from slewrl.report.verdicts import THRESHOLDS
 
 RESULTS = Path(__file__).parent.parent / "results" / "recipe"
@@ -81,7 +81,7 @@ def line(key: tuple[str, str, str], runs: list[Run]) -> str:
     cpu = f"{np.median(reached):,.0f} ({len(reached)} of {len(runs)})" if reached else "–"
     speed = np.mean([run.speed for run in runs])
     each = ", ".join(f"{value:,.0f}" for value in finals)
-    values = [*key, left, f"{iqm(finals):,.0f}", f"{low:,.0f} to {high:,.0f}", cpu, f"{speed:.0f}", each]
+    values = [*key, left, f"{iqm([finals]):,.0f}", f"{low:,.0f} to {high:,.0f}", cpu, f"{speed:.0f}", each]
     return f"| {' | '.join(values)} |"
 
 
@@ -89,12 +89,14 @@ def comparison(task: str, ours: list[Run], papers: list[Run]) -> str:
     """How much more our recipe returns than the paper's, and costs."""
     new, old = (np.array([run.final for run in runs]) for runs in (ours, papers))
     low, high = ratio_interval(new, old)
-    a, b = stratified_bootstrap([new], iqms, at_once=True), stratified_bootstrap([old], iqms, at_once=True)
+    ours_iqm, papers_iqm = iqm([new]), iqm([old])
+    a, b = stratified_bootstrap([new]), stratified_bootstrap([old])
     costs = np.mean([run.speed for run in papers]) / np.mean([run.speed for run in ours])
     return (
-        f"* {task}, `ddsrad`: IQM {iqm(new):,.0f} ({a[0]:,.0f} to {a[1]:,.0f}) against {iqm(old):,.0f} ({b[0]:,.0f} to "
-        f"{b[1]:,.0f}), {iqm(new) / iqm(old):.2f} times; the means' ratio is {new.mean() / old.mean():.2f} "
-        f"({low:.2f} to {high:.2f}); CPU time per step {costs:.2f} times."
+        f"* {task}, `ddsrad`: IQM {ours_iqm:,.0f} ({a[0]:,.0f} to {a[1]:,.0f}) against {papers_iqm:,.0f} "
+        f"({b[0]:,.0f} to {b[1]:,.0f}), {ours_iqm / papers_iqm:.2f} times; "
+        f"the means' ratio is {new.mean() / old.mean():.2f} ({low:.2f} to {high:.2f}); "
+        f"CPU time per step {costs:.2f} times."
     )
 
 

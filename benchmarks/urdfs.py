@@ -33,10 +33,10 @@ def outcome(path: Path) -> tuple[str, str, str]:
         return "read", f"{read(path).dim} joints", ""
     except DatasheetError as error:
         reasons = _reasons(error)
-        if not error.perhaps:
+        if not error.suggestions:
             return "refused", reasons, _options(error)
-        words = {option.removeprefix("--"): names for option, names in error.perhaps.items()}
-        tried = " ".join(f"`{option} …` ({len(names)})" for option, names in error.perhaps.items())
+        words = {option.removeprefix("--"): names for option, names in error.suggestions.items()}
+        tried = " ".join(f"`{option} …` ({len(names)})" for option, names in error.suggestions.items())
         try:
             return "mended", f"{reasons}; then {read(path, **words).dim} joints", tried
         except DatasheetError as left:
@@ -51,7 +51,7 @@ def _reasons(error: DatasheetError) -> str:
 
 
 def _options(error: DatasheetError) -> str:
-    options = dict.fromkeys(option for fault in error.faults for option in fault.mends)
+    options = dict.fromkeys(option for fault in error.faults for option in fault.fixes)
     return " or ".join(f"`{option}`" for option in options)
 
 

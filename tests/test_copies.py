@@ -57,7 +57,7 @@ def filled(folder=None):
 
 def drawn(replay):
     replay.add(0, *(np.full(n, 7, np.float32) for n in (5, 2)), 7, np.full(5, 8, np.float32), False, False)
-    return [*judged(replay.sample(4, np.random.default_rng(1))), len(replay)]
+    return [*judged(replay.sample(4, np.random.default_rng(1))), replay.written.copy()]
 
 
 def judged(batch):
@@ -69,7 +69,8 @@ def collected(rollout):
     step = np.full((1, 5), rollout.filled, np.float32)
     rollout.begin(step, step[:, :2])
     rollout.end(step[:, 0], step, step[:, 0] > 1, step[:, 0] > 2)
-    return [rollout.observation, rollout.following, rollout.latent, rollout.reward, rollout.ended, rollout.filled]
+    arrays = [rollout.observation, rollout.next_observation, rollout.latent, rollout.reward, rollout.ended]
+    return [*arrays, rollout.filled]
 
 
 def ensemble():
@@ -396,7 +397,7 @@ def test_environments_in_other_processes_cannot_be_copied_and_go_on(way):
 class VecEnv(SimulatedWorlds):
     """Of some simulator."""
 
-    _restart = _simulate = None
+    _simulate = None
 
 
 def test_an_environment_that_was_not_reset_may_be_copied():

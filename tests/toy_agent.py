@@ -8,18 +8,15 @@ import torch
 from torch import nn
 
 from slewrl.agents.base import OffPolicy
-from slewrl.agents.config import POSITIVE, check_config
+from slewrl.agents.config import POSITIVE, Checked
 
 
 @dataclass(frozen=True)
-class ToyConfig:
+class ToyConfig(Checked):
     """One hyperparameter."""
 
     step: Annotated[float, POSITIVE] = 0.1
     """Standard deviation of a random step of the weights."""
-
-    def __post_init__(self) -> None:
-        check_config(self)
 
 
 class Toy(OffPolicy):

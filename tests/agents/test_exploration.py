@@ -1,6 +1,5 @@
-"""What critics see of an action, pink noise, and the averaged actor: each by hand."""
+"""What critics see of an action, and the averaged actor: each by hand."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -8,7 +7,6 @@ from slewrl import RateLimits, make_layer
 from slewrl.agents import AGENTS
 from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.critic_view import CriticView
-from slewrl.agents.noise import PinkNoise
 from slewrl.agents.sac import SACConfig
 from slewrl.agents.td3 import TD3Config
 
@@ -34,26 +32,6 @@ def test_gradients_go_back_as_autograd_does(kind):
     assert torch.allclose(view.back(weights), expected)
 
 
-def test_pink_noise_is_standard_normal_at_a_step_and_one_over_f_over_steps():
-    pink = PinkNoise(torch.Generator().manual_seed(0))
-    noise = torch.stack([pink(torch.Size((64, 2))) for _ in range(4096)]).flatten(1).numpy()
-    assert abs(noise.mean()) < 0.1 and noise.std() == pytest.approx(1, abs=0.03)
-    assert np.abs(np.quantile(noise, [0.16, 0.84])) == pytest.approx(0.9945, abs=0.04)
-    power = (np.abs(np.fft.rfft(noise, axis=0)) ** 2).mean(1)
-    low, high = power[16:32].mean(), power[256:512].mean()  # sixteen times the frequency
-    assert 10 < low / high < 26  # 16 for 1/f; 1 for white noise, 256 for a random walk
-
-
-def test_pink_noise_goes_on_from_its_state():
-    pink, shape = PinkNoise(torch.Generator().manual_seed(0)), torch.Size((1, 3))
-    for _ in range(5):
-        pink(shape)
-    other = PinkNoise(torch.Generator())
-    other.generator.set_state(pink.generator.get_state())
-    other.state = pink.state.clone()
-    assert torch.equal(pink(shape), other(shape))
-
-
 def test_the_average_forgets_the_start_of_a_short_run():
     assert averaging_rate(0.001, 1) == 1.0  # the actor itself
     assert averaging_rate(0.001, 100) == pytest.approx(0.1)  # the last tenth of the updates so far
@@ -65,7 +43,7 @@ def test_the_average_forgets_the_start_of_a_short_run():
 def test_a_checkpoint_from_before_actors_were_averaged_is_read(name):
     kind = AGENTS[name]
     made = [kind(kind.Config(), LIMITS, make_layer("ddsrad"), 5, seed) for seed in (0, 1)]
-    old = {key: x for key, x in made[0].state_dict().items() if key not in ("averaged", "actor_steps", "pink")}
+    old = {key: x for key, x in made[0].state_dict().items() if key not in ("averaged", "actor_steps")}
     if name == "sac":
         del old["updates"]
     made[1].load_state_dict(old)

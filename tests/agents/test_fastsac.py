@@ -115,9 +115,11 @@ def test_critic_target_is_a_plain_loop(layer):
     fast, data = agent(layer, symmetry=False), batch()
     noise = torch.randn(B, D, generator=torch.Generator().manual_seed(5))
     rows = fast._rows(data)
-    assert torch.allclose(torch.cat([rows.observation, rows.following]), normalized(data.observations), atol=1e-5)
+    assert torch.allclose(
+        torch.cat([rows.observation, rows.next_observation]), normalized(data.observations), atol=1e-5
+    )
     found, log_prob = fast.critic_target(rows, noise, torch.tensor([0.3]))
-    expected, expected_log_prob = plain_target(fast, data, rows.following, noise, 0.3)
+    expected, expected_log_prob = plain_target(fast, data, rows.next_observation, noise, 0.3)
     assert torch.allclose(found, expected, atol=1e-5) and torch.allclose(log_prob, expected_log_prob, atol=1e-4)
     over = data.terminated == 1  # only the reward counts, for both alike
     assert torch.allclose(found[0, over], found[1, over]) and not torch.allclose(found[0], found[1])
@@ -180,8 +182,8 @@ def test_several_steps_count_as_the_batch_says():
     fast, data = agent(n_steps=3, symmetry=False), batch()
     with pytest.raises(ValueError, match="n_steps is 3, but the batch holds single steps"):
         fast.update(data)
-    data.follow = torch.rand(B)
-    assert torch.equal(fast._rows(data).follow, data.follow)
+    data.discount = torch.rand(B)
+    assert torch.equal(fast._rows(data).discount, data.discount)
 
 
 # ---------------------------------------------------------------------- what is seen by whom
@@ -280,8 +282,10 @@ def test_rows_in_the_mirror_by_hand():
     s, image = data.observation[0], rows.observation[B]
     assert image.tolist() == [s[1], s[0], -s[2], s[4], s[3], -s[6], -s[5]]
     assert rows.action[B].tolist() == [-data.action[0, 1], -data.action[0, 0]]
-    assert torch.equal(rows.reward[B:], data.reward) and torch.equal(rows.following[B:], imaged(data).next_observation)
-    assert torch.equal(rows.follow, 0.97 * (1 - data.terminated.repeat(2)))
+    assert torch.equal(rows.reward[B:], data.reward) and torch.equal(
+        rows.next_observation[B:], imaged(data).next_observation
+    )
+    assert torch.equal(rows.discount, 0.97 * (1 - data.terminated.repeat(2)))
     assert len(agent(layout=Layout(N))._rows(data).reward) == len(agent(layout=None)._rows(data).reward) == B
 
 

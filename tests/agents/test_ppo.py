@@ -14,6 +14,7 @@ from torch import nn
 from slewrl import LAYERS, RateLimits, make_layer
 from slewrl.agents.action_value import ActionValue
 from slewrl.agents.ppo import (
+    CHUNK,
     PPO,
     PPOConfig,
     adapted_rate,
@@ -22,7 +23,6 @@ from slewrl.agents.ppo import (
     log_density,
     normalized,
     outputs,
-    parts,
 )
 from slewrl.agents.ppo_lag import PPOLag, PPOLagConfig, moved
 from slewrl.agents.replay import Batch
@@ -91,9 +91,9 @@ def test_the_value_after_a_cut_off_is_that_of_the_true_last_observation(normaliz
     act_and_record(ppo, 16)
     rollout, flat = ppo.rollout, lambda x: ppo._seen(torch.from_numpy(x.reshape(-1, N)))
     value = ppo.critics[0].forward(flat(rollout.observation))[0].numpy().reshape(16, 2).copy()
-    after = ppo.critics[0].forward(flat(rollout.following))[0].numpy().reshape(16, 2).copy()
+    after = ppo.critics[0].forward(flat(rollout.next_observation))[0].numpy().reshape(16, 2).copy()
     advantage, target = ppo.estimate(ppo.critics[0], flat(rollout.observation), rollout.reward)
-    assert not np.array_equal(rollout.following[9], rollout.observation[10])  # a reset lies between
+    assert not np.array_equal(rollout.next_observation[9], rollout.observation[10])  # a reset lies between
     assert np.allclose(advantage[9], rollout.reward[9] + 0.99 * after[9] - value[9], atol=1e-6)
     assert np.allclose(advantage[5], rollout.reward[5] - value[5], atol=1e-6)
     assert np.allclose(advantage[15], rollout.reward[15] + 0.99 * after[15] - value[15], atol=1e-6)
@@ -273,12 +273,11 @@ def test_no_minibatch_is_a_single_step(minibatch, sizes):
     assert np.array_equal(np.sort(np.concatenate(batches), axis=0), table)
 
 
-def test_long_rollouts_pass_in_parts():
+def test_long_rollouts_pass_in_chunks():
     ppo = agent()
-    x = torch.randn(5_000, N)
+    x = torch.randn(2 * CHUNK + 904, N)
     whole = ppo.latent_module()(x)
     assert torch.allclose(torch.from_numpy(outputs(ppo.actor, x)), whole, atol=1e-6)
-    assert [len(part) for part in parts(x)] == [2048, 2048, 904]
 
 
 def test_an_abandoned_episode_is_cut_off_where_it_is():
@@ -372,7 +371,7 @@ def test_ppo_judges_what_was_executed_by_its_critics(normalize):
     rows = [torch.rand(16, N + 4, generator=torch.Generator().manual_seed(k)) for k in range(9)]
     given = iter([Batch(table.clone(), N, 2) for table in rows])
     used = []
-    flat = [torch.from_numpy(x.reshape(-1, N)) for x in (rollout.observation, rollout.following)]
+    flat = [torch.from_numpy(x.reshape(-1, N)) for x in (rollout.observation, rollout.next_observation)]
     seen = ppo._seen(flat[0])
     advantage, targets, log = ppo.judge(seen, lambda: (used.append(next(given)), used[-1])[1])
     assert len(used) == 8 and targets == [] and ppo.critics == [] and log["q_loss"] > 0
@@ -429,7 +428,7 @@ def test_costs_are_the_audits_and_the_lagrangian_is_their_sum():
     lag = agent("none", config, PPOLag)
     act_and_record(lag, 16)
     rollout = lag.rollout
-    executed, previous = rollout.following[..., -2:], rollout.observation[..., -2:]
+    executed, previous = rollout.next_observation[..., -2:], rollout.observation[..., -2:]
     outside = np.abs(executed.astype(np.float64) - previous) > [0.2, 0.5]
     assert np.array_equal(lag.cost(), outside.mean(-1)) and 0 < outside.mean() < 1
     seen = torch.from_numpy(rollout.observation.reshape(-1, N))

@@ -38,7 +38,7 @@ def episodes(lengths, terminal, capacity=1000):
 
 def by_start(batch):
     """first observation -> (reward, next observation, terminated, follow)."""
-    columns = (batch.observation[:, 0], batch.reward, batch.next_observation[:, 0], batch.terminated, batch.follow)
+    columns = (batch.observation[:, 0], batch.reward, batch.next_observation[:, 0], batch.terminated, batch.discount)
     return {row[0]: pytest.approx(row[1:]) for row in torch.stack(columns, 1).tolist()}
 
 
@@ -71,7 +71,7 @@ def test_returns_hold_where_the_ring_wraps():
     assert set(steps) == {1, 2, 3, 4} and t.min() == 2000 - 64
     assert np.array_equal(batch.reward.numpy(), steps * (t + 1) + steps * (steps - 1) / 2)
     assert np.array_equal(batch.next_observation[:, 0].numpy(), t + steps)
-    assert (batch.follow.numpy() == 1).all() and (batch.terminated.numpy() == 0).all()
+    assert (batch.discount.numpy() == 1).all() and (batch.terminated.numpy() == 0).all()
 
 
 def test_one_step_is_as_before():
@@ -80,6 +80,6 @@ def test_one_step_is_as_before():
     for arguments in ((), (1, 0.9)):
         replay.sample(50, np.random.default_rng(3), 5, 0.9)
         batch = replay.sample(50, np.random.default_rng(3), *arguments)
-        assert batch.follow is None
+        assert batch.discount is None
         tables.append(torch.cat([batch.inputs, batch.reward[:, None], batch.terminated[:, None]], 1))
     assert torch.equal(*tables)

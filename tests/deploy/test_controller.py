@@ -152,7 +152,7 @@ def test_a_ramp_and_all_after_it_keep_the_budget(shared):
     controller.start(controller.bundle.default_pose)  # away from the bounds
     rate = float(limits.up[0]) / 8
     controller.derate({limits.names[0]: rate})
-    controller._asked = lambda prev: np.array([INF, -INF])
+    controller._ask_policy = lambda prev: np.array([INF, -INF])
     before, lowered = controller.prev, [rate, limits.up[1]]
     moved = np.abs(controller.step(seen[0]) - before)
     assert np.allclose(moved / lowered, 0.375, rtol=0, atol=1e-9)
@@ -263,7 +263,7 @@ def test_a_ramp_ends_though_a_joint_may_not_move(made):
 
 def test_a_network_that_fails_is_a_fault(controller, monkeypatch):
     seen = observations(controller, 1)[0]
-    monkeypatch.setattr(controller, "_asked", lambda prev: np.full(2, NAN))
+    monkeypatch.setattr(controller, "_ask_policy", lambda prev: np.full(2, NAN))
     for _ in range(5):
         before = controller.prev
         assert controller.fault is None and np.array_equal(controller.step(seen), before)
@@ -389,13 +389,17 @@ def test_an_adversary_finds_a_broken_controller(made, mutant):
 
 SPENDERS = {
     "no budget": lambda c: setattr(c.limiter, "budget", None),
-    "no pulling": lambda c: setattr(c.limiter, "_pull", lambda *_: None),
+    "no pulling": lambda c: setattr(c.limiter, "_fit_budget", lambda *_: None),
     "a hair more": lambda c: setattr(c.limiter, "budget", c.limiter.budget * (1 + 1e-14)),
     "in the rates it was made with": lambda c: setattr(
-        c.limiter, "_pull", lambda before, prev, _, vjp_fn=c.limiter._pull: vjp_fn(before, prev, c.bundle_rates)
+        c.limiter,
+        "_fit_budget",
+        lambda before, prev, _, fit=c.limiter._fit_budget: fit(before, prev, c.bundle_rates),
     ),
     "in the rates of a whole step": lambda c: setattr(
-        c.limiter, "_pull", lambda before, prev, _, vjp_fn=c.limiter._pull: vjp_fn(before, prev, c.limiter.rates)
+        c.limiter,
+        "_fit_budget",
+        lambda before, prev, _, fit=c.limiter._fit_budget: fit(before, prev, c.limiter.rates),
     ),
 }
 

@@ -342,7 +342,7 @@ def test_the_largest_numbers_are_exact():
         (lambda: begun(dt="x"), "dt is 'x', expected a positive control period in seconds"),
         (lambda: begun(dt="0.02"), "dt is '0.02'"),
         (lambda: begun(dt=[0.02]), r"dt is \[0.02\]"),
-        (lambda: begun(dt="x" * 999), "dt is 'x{10,60}, expected"),
+        (lambda: begun(dt="x" * 999), r"dt is 'x{10,60}\.\.\. \(1001 characters\), expected"),
         (lambda: begun(dt=0.02).step(np.zeros(7), "0.02"), "dt is '0.02', expected seconds since the last step"),
         (lambda: begun(dt=0.02).step(np.zeros(7), [0.02]), r"dt is \[0.02\], expected seconds"),
     ],

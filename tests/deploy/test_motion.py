@@ -1,13 +1,21 @@
 """Commands under acceleration limits, step by step: within the limits, never at a dead end, never past a target."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from slewrl.deploy.motion import Motion
-from slewrl.limits.viability import make_grid, too_sharp
+from slewrl.limits import viability
+from slewrl.limits.viability import too_sharp
 
 NAMES = tuple(f"joint{i}" for i in range(7))
 SPEED, ACCELERATION = np.array([2.175] * 4 + [2.61] * 3), np.array([15, 7.5, 10, 12.5, 15, 20, 20.0])
+
+
+def grid(limits):
+    named = SimpleNamespace(**limits, names=NAMES)
+    return viability.make_grid(named, limits["acceleration"], limits["deceleration"])
 
 
 def franka(dt=0.02, low=-2.8, high=2.8):
@@ -29,7 +37,7 @@ def audit(path, limits):
 @pytest.mark.parametrize("dt", [0.02, 0.001])
 def test_no_violation_whatever_is_commanded(dt, stop_at_target):
     limits, rng = franka(dt, -0.5, 0.3), np.random.default_rng(0)
-    motion = Motion(make_grid(NAMES, limits), NAMES, stop_at_target)
+    motion = Motion(grid(limits), NAMES, stop_at_target)
     path, target = [motion.start(rng.uniform(-0.5, 0.3, 7))], np.zeros(7)
     for _ in range(4000):
         if rng.random() < 0.05:
@@ -40,7 +48,7 @@ def test_no_violation_whatever_is_commanded(dt, stop_at_target):
 
 @pytest.mark.parametrize("dt", [0.02, 0.001])
 def test_a_held_target_is_reached_and_not_overshot(dt):
-    motion, target = Motion(make_grid(NAMES, franka(dt)), NAMES), np.linspace(-1, 1, 7)
+    motion, target = Motion(grid(franka(dt)), NAMES), np.linspace(-1, 1, 7)
     motion.start(np.zeros(7))
     path = np.array([motion.step(target) for _ in range(int(3 / dt))])
     beyond = np.sign(target) * (path - target)
@@ -49,7 +57,7 @@ def test_a_held_target_is_reached_and_not_overshot(dt):
 
 
 def test_to_brake_is_to_come_to_rest_as_fast_as_allowed():
-    motion = Motion(make_grid(NAMES, franka()), NAMES)
+    motion = Motion(grid(franka()), NAMES)
     motion.start(np.zeros(7))
     for _ in range(20):
         motion.step(np.full(7, 2.0))
@@ -63,7 +71,7 @@ def test_to_brake_is_to_come_to_rest_as_fast_as_allowed():
 
 def test_lower_rates_are_approached_within_the_acceleration():
     limits = franka()
-    motion = Motion(make_grid(NAMES, limits), NAMES)
+    motion = Motion(grid(limits), NAMES)
     path = [motion.start(np.zeros(7))]
     path += [motion.step(np.full(7, 2.0)) for _ in range(12)]
     motion.set_rates(limits["up"] / 10, limits["down"] / 10)
@@ -74,7 +82,7 @@ def test_lower_rates_are_approached_within_the_acceleration():
 
 def test_a_lower_deceleration_waits_until_the_joint_can_stop_by_it():
     limits = franka(low=-0.3, high=0.3)
-    motion = Motion(make_grid(NAMES, limits), NAMES, stop_at_target=False)
+    motion = Motion(grid(limits), NAMES, stop_at_target=False)
     path = [motion.start(np.full(7, -0.3))]
     path += [motion.step(np.full(7, 0.3)) for _ in range(10)]
     motion.set_acceleration(limits["acceleration"] / 4, limits["deceleration"] / 4)
@@ -85,7 +93,7 @@ def test_a_lower_deceleration_waits_until_the_joint_can_stop_by_it():
 
 
 def test_a_start_too_fast_to_stop_is_refused_with_the_distance():
-    motion, speed = Motion(make_grid(NAMES, franka()), NAMES), np.zeros(7)
+    motion, speed = Motion(grid(franka()), NAMES), np.zeros(7)
     speed[2] = 0.04
     motion.start(np.zeros(7), speed)
     with pytest.raises(ValueError, match=r"velocity of 'joint2' is 0\.04.* per step: braking takes 0\.18.* there is 0"):

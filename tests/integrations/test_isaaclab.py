@@ -145,7 +145,7 @@ def test_long_episodes_and_violations_are_counted(monkeypatch):
 
 def test_a_task_that_changes_targets_is_refused(monkeypatch):
     worlds = make(monkeypatch, clip=(-0.1, 0.1), scale=0.25)  # both are taken out
-    says = r"of world 0 was given .*, expected the action itself.*would not hold"
+    says = r"of environment 0 was given .*, expected the action itself.*would not hold"
     worlds.env.term.extra = 2.0**-20
     with pytest.raises(RuntimeError, match=says):
         worlds.step(worlds.history.previous.copy())

@@ -152,7 +152,7 @@ def test_a_bias_between_action_and_actuator_is_refused(worlds):
     assert (worlds.robot.data.encoder_bias == 0).all()
     worlds.robot.data.encoder_bias[3, 0] = 1e-3
     try:
-        with pytest.raises(RuntimeError, match="'left_hip_pitch_joint' of world 3 was given .* expected the action"):
+        with pytest.raises(RuntimeError, match="'left_hip_pitch_joint' of environment 3 was given .* expected"):
             worlds.step(worlds.history.previous.copy())
     finally:
         worlds.robot.data.encoder_bias[:] = 0

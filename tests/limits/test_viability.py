@@ -90,9 +90,9 @@ def test_numpy_and_torch_say_the_same():
 def franka(dt, low=-2.8, high=2.8):
     rates = np.array(FRANKA["velocity"]) * dt
     acceleration = np.array(FRANKA["acceleration"]) * dt**2
-    ends = {"low": np.full(7, low), "high": np.full(7, high)}
-    limits = {"up": rates, "down": rates, "acceleration": acceleration, "deceleration": acceleration, **ends}
-    return make_grid(tuple(f"joint{i}" for i in range(7)), limits)
+    names = tuple(f"joint{i}" for i in range(7))
+    limits = SimpleNamespace(up=rates, down=rates, low=np.full(7, low), high=np.full(7, high), names=names)
+    return make_grid(limits, acceleration, acceleration)
 
 
 @pytest.mark.parametrize("dt", [0.02, 0.001])
@@ -131,10 +131,10 @@ def test_a_grid_holds_every_command_in_float32():
 
 
 def test_a_limit_below_the_grid_is_refused_by_name():
-    values = {"up": 0.1, "down": 0.1, "low": -3.0, "high": 3.0, "acceleration": 1e-7, "deceleration": 0.1}
-    limits = {key: np.array([value]) for key, value in values.items()}
+    up, low, high = np.array([0.1]), np.array([-3.0]), np.array([3.0])
+    limits = SimpleNamespace(up=up, down=up, low=low, high=high, names=("elbow",))
     with pytest.raises(ValueError, match="acceleration of 'elbow' is 1e-07 per step, expected at least 9.5367"):
-        make_grid(("elbow",), limits)
+        make_grid(limits, np.array([1e-7]), up)
 
 
 def test_the_audit_decides_by_rational_numbers():

@@ -42,13 +42,13 @@ def test_a_bundle_walks_as_its_run_does(run, made):
     walks = []
     for source, bundle in ((run, None), ("G1-flat", made)):
         walker = play.walker(source, bundle, (0.4, -0.1, 0.2), rendered=False)
-        walks.append(film.walk(walker.worlds, walker.act, 3))
-        assert walker.worlds.command.tolist() == [[0.4, -0.1, 0.2]]
+        walks.append(film.walk(walker.env, walker.act, 3))
+        assert walker.env.command.tolist() == [[0.4, -0.1, 0.2]]
     ours, theirs = walks
     assert len(ours.poses) == 10 and ours.episode.actions.shape == (11, 13) and ours.dt == 0.02
     assert np.abs(ours.episode.actions - theirs.episode.actions).max() < 1e-5
     assert ours.violations == theirs.violations == 0
-    again = film.walk(walker.worlds, walker.act, 3)  # the controller is started anew
+    again = film.walk(walker.env, walker.act, 3)  # the controller is started anew
     assert np.array_equal(again.episode.actions, theirs.episode.actions)
 
 
@@ -152,10 +152,9 @@ def test_a_missing_ffmpeg_is_named(tmp_path, monkeypatch):
 
 
 def test_pictures_of_a_long_episode_are_evenly_apart():
-    strip = film.Strip()
-    for step in range(1000):
-        if strip.wants(step):
-            strip.add(step, np.full((2, 3, 3), step % 256, np.uint8))
+    strip = film.Strip(lambda: np.full((2, 3, 3), step % 256, np.uint8))
+    for step in range(1000):  # noqa: B007
+        strip.look()
     steps, pixels = strip.side_by_side()
     assert len(set(np.diff(steps))) == 1 and 4 <= len(steps) <= 6 and steps[0] == 0 and steps[-1] > 700
     assert (
@@ -251,7 +250,7 @@ def test_the_figure_shows_increments_over_limits():
     limits = RateLimits(delta=[0.1, 0.2], low=-1.0, high=1.0, names=["left_knee", "right_knee"], units="rad")
     actions = np.zeros((61, 2))
     actions[:, 0] = 0.05 * (np.arange(61) % 2)  # half of the limit, up and down
-    walk = film.Walk(np.zeros((60, 9)), Episode(0.0, actions), limits, 0.02)
+    walk = film.Walk(Episode(0.0, actions), limits, 0.02)
     figure = film.draw(walk, [0, 10], np.zeros((56, 160, 3), np.uint8))
     _, left, right = figure.axes
     assert [axis.get_title() for axis in (left, right)] == ["left knee  0.1 rad", "right knee  0.2 rad"]
@@ -267,9 +266,9 @@ def test_a_live_view_needs_viser_or_serves(run, monkeypatch):
     walker = play.walker(run, rendered=False)
     monkeypatch.setitem(sys.modules, "viser", None)
     with pytest.raises(UserFacingError, match=r"a live view needs viser .*slewrl\[viewer\]"):
-        view(walker.worlds, walker.act, 0, print)
+        view(walker.env, walker.act, 0, print)
     monkeypatch.undo()
     pytest.importorskip("viser", reason='viser is not installed: pip install "slewrl[viewer]"')
     said, left = [], iter([True] * 14)
-    view(walker.worlds, walker.act, 0, said.append, lambda: next(left, False))
-    assert "walking at http://localhost:" in said[0] and walker.worlds.clock[0] == 14 - 10
+    view(walker.env, walker.act, 0, said.append, lambda: next(left, False))
+    assert "walking at http://localhost:" in said[0] and walker.env.clock[0] == 14 - 10

@@ -44,10 +44,10 @@ def robots(path, runs):
 def test_joint_groups_are_the_robots(task):
     robot = ROBOTS[robot_of(task).lower()]
     names = tuple(joint.name for joint in robot.joints)
-    groups = groups_of(task, names)
+    proximal, distal = groups_of(task, names)
     assert JOINTS[task] == names
-    assert {names[i] for i in groups.proximal} == set(robot.proximal)
-    assert {names[i] for i in groups.distal} == set(robot.distal)
+    assert {names[i] for i in proximal} == set(robot.proximal)
+    assert {names[i] for i in distal} == set(robot.distal)
 
 
 def test_other_tasks_of_the_same_robots():

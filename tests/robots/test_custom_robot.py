@@ -13,6 +13,7 @@ import pytest
 from slewrl.limits import RateLimits
 from slewrl.robots import ROBOTS, looks
 from slewrl.robots.custom import read_robot, robot_model
+from slewrl.robots.mjcf import mjcf
 
 TURNED = ' rpy="0.1 0.2 0.3"'
 MESH = '<geometry><mesh filename="package://nowhere/part.stl"/></geometry>'
@@ -80,7 +81,7 @@ def test_a_urdf_becomes_the_same_kind_of_robot(urdf):
     assert robot.proximal == ("l_hip_joint", "r_hip_joint") and robot.distal == ("l_knee_joint", "r_knee_joint")
     assert {(j.kp, j.kd) for j in robot.joints} == {(60.0, 1.5)}  # effort at 1 rad; 0.025 s
     assert robot.default_pose.tolist() == [0, 0, 0, 0]
-    model = mujoco.MjModel.from_xml_string(robot.mjcf())
+    model = mujoco.MjModel.from_xml_string(mjcf(robot))
     assert (model.nu, model.nv, model.nsensordata) == (4, 10, 38)
     assert model.actuator_forcerange[0].tolist() == [-60, 60] and model.actuator_ctrlrange[0].tolist() == [-1.1, 0.9]
     data = mujoco.MjData(model)
@@ -109,7 +110,7 @@ def test_a_urdf_moves_as_mujocos_own_reader_has_it(urdf):
     bare = replace(
         robot, links=tuple(replace(k, joint=k.joint and replace(k.joint, armature=0.0)) for k in robot.links)
     )
-    ours = mujoco.MjModel.from_xml_string(bare.mjcf(fixed_base=True, gains={j.name: (0.0, 0.0) for j in robot.joints}))
+    ours = mujoco.MjModel.from_xml_string(mjcf(bare, fixed_base=True, gains={j.name: (0.0, 0.0) for j in robot.joints}))
     theirs = mujoco.MjModel.from_xml_path(path)
     for model in (ours, theirs):
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
@@ -138,7 +139,7 @@ def test_an_inertial_frame_may_be_turned(urdf):
 def test_an_mjcf_of_ours_reads_back_as_the_same_robot(name, tmp_path):
     robot = ROBOTS[name]
     path = tmp_path / "copy.xml"
-    path.write_text(robot.mjcf())
+    path.write_text(mjcf(robot))
     again = robot_model(path)
     assert (again.feet, again.torso) == (robot.feet, robot.torso)
     assert again.base_height == pytest.approx(robot.base_height, abs=1e-6)
@@ -150,7 +151,7 @@ def test_an_mjcf_of_ours_reads_back_as_the_same_robot(name, tmp_path):
         assert theirs.default == pytest.approx(ours.default)
     index, sign = robot.mirror_joints()
     assert all(np.array_equal(a, b) for a, b in zip(again.mirror_joints(), (index, sign), strict=True))
-    models = [mujoco.MjModel.from_xml_string(each.mjcf(visuals=False)) for each in (robot, again)]
+    models = [mujoco.MjModel.from_xml_string(mjcf(each, visuals=False)) for each in (robot, again)]
     rng = np.random.default_rng(0)
     state = rng.uniform(-0.2, 0.2, models[0].nq), rng.normal(size=models[0].nv), rng.uniform(-0.2, 0.2, models[0].nu)
     found = []
@@ -186,13 +187,13 @@ def test_an_mjcf_with_motors_missing_meshes_and_joints_off_centre(tmp_path):
     # A trunk whose shape is a missing mesh falls on the box of its inertia: edges sqrt(6 I / m) = .274 m.
     (box,) = [geom for geom in robot.link("trunk").geoms if geom.touches]
     assert box.kind == "box" and box.size == pytest.approx([np.sqrt(1.5 * 0.1 / 8)] * 3)
-    assert mujoco.MjModel.from_xml_string(robot.mjcf()).nu == 2
+    assert mujoco.MjModel.from_xml_string(mjcf(robot)).nu == 2
 
 
 def test_joints_not_named_are_welded_where_they_stand(urdf):
     robot = robot_model(urdf(), joints=["l_hip_joint", "r_hip_joint"], pose={"l_knee_joint": 0.5, "r_knee_joint": 0.5})
     assert [j.name for j in robot.joints] == ["l_hip_joint", "r_hip_joint"]
-    model = mujoco.MjModel.from_xml_string(robot.mjcf())
+    model = mujoco.MjModel.from_xml_string(mjcf(robot))
     assert model.nu == 2 and model.body("l_foot").quat[2] == pytest.approx(np.sin(0.25), abs=0.01)
     index, sign = robot_model(urdf(biped(**{"0.05 0 0.02": "0 0 0"}))).mirror_joints()
     assert index.tolist() == [2, 3, 0, 1] and sign.tolist() == [1, 1, 1, 1]
@@ -314,7 +315,7 @@ def test_a_point_mass_counts_with_the_link_it_is_welded_to(urdf):
     about_y += sum(m * ((np.array(at) - com)[[0, 2]] ** 2).sum() for m, at in arms.items())
     assert torso.inertia[1] == pytest.approx(about_y)
     assert robot.notes == ("counted with the links they are welded to, since they are no bodies by themselves: camera",)
-    assert mujoco.MjModel.from_xml_string(robot.mjcf()).body_mass.sum() == pytest.approx(robot.mass)
+    assert mujoco.MjModel.from_xml_string(mjcf(robot)).body_mass.sum() == pytest.approx(robot.mass)
 
 
 @pytest.mark.parametrize("frame", [inertial(0, "0 0 0"), "", inertial(0, "1e-6 1e-6 1e-6"), inertial(1e-6, "0 0 3e-6")])
@@ -322,7 +323,7 @@ def test_a_frame_on_a_foot_changes_next_to_nothing(urdf, frame):
     """As Bolt, Talos and Anymal have them."""
     plain = robot_model(urdf())
     robot = robot_model(urdf(biped().replace("</robot>", welded_to("l_foot", "l_sole", frame, "0 0 -0.3"))))
-    models = [mujoco.MjModel.from_xml_string(each.mjcf(visuals=False)) for each in (plain, robot)]
+    models = [mujoco.MjModel.from_xml_string(mjcf(each, visuals=False)) for each in (plain, robot)]
     found = []
     for model in models:
         data = mujoco.MjData(model)
@@ -353,7 +354,7 @@ def test_a_link_without_mass_between_two_joints_is_a_gram(urdf):
     assert robot.link(
         "l_virtual"
     ).mass == 0.001 and "taken as balls of 1 g, since they move without a mass: l_virtual" in (robot.notes)
-    assert mujoco.MjModel.from_xml_string(robot.mjcf()).nu == 5
+    assert mujoco.MjModel.from_xml_string(mjcf(robot)).nu == 5
 
 
 def test_a_joint_that_moves_no_mass_is_welded(urdf):
@@ -381,7 +382,7 @@ def test_an_inertia_that_no_body_has_becomes_the_nearest_that_one_has(urdf, mome
     assert made[0] >= 0.4 * 10 * radius**2 * (1 - 1e-9) and made[0] + made[1] > made[2] >= float(zz)
     note = "given the nearest inertia that a body can have, at least that of a ball of water: torso"
     assert note in robot.notes
-    assert mujoco.MjModel.from_xml_string(robot.mjcf()).nu == 5
+    assert mujoco.MjModel.from_xml_string(mjcf(robot)).nu == 5
 
 
 def test_a_speed_that_limits_nothing_is_not_believed(urdf):
@@ -492,8 +493,8 @@ def test_links_whose_meshes_are_missing_are_drawn_from_their_inertia(urdf):
     assert head.kind == "ellipsoid" and head.pos == pytest.approx((0, 0, 0.05))
     assert head.size == pytest.approx([np.sqrt(5 / 12) * 0.1] * 3)  # of a cube: m a^2 / 12 = m r^2 / 5
     assert not seen_on(robot, "imu")
-    bare = mujoco.MjModel.from_xml_string(robot.mjcf(visuals=False))
-    drawn = mujoco.MjModel.from_xml_string(looks.dressed(robot).mjcf())
+    bare = mujoco.MjModel.from_xml_string(mjcf(robot, visuals=False))
+    drawn = mujoco.MjModel.from_xml_string(mjcf(looks.dressed(robot)))
     assert drawn.ngeom > bare.ngeom and drawn.nmesh == 0
     assert np.array_equal(drawn.body_mass, bare.body_mass) and np.array_equal(drawn.body_inertia, bare.body_inertia)
 
@@ -507,13 +508,13 @@ def test_meshes_that_are_there_are_drawn_and_touch_nothing(urdf, tmp_path):
     path = urdf(mesh_biped().replace("part.stl", "part.obj"))
     (package / "part.obj").write_text(OBJ)
     robot = robot_model(path)
-    drawn = mujoco.MjModel.from_xml_string(looks.dressed(robot).mjcf())
+    drawn = mujoco.MjModel.from_xml_string(mjcf(looks.dressed(robot)))
     mesh = drawn.geom_type == mujoco.mjtGeom.mjGEOM_MESH
     assert mesh.sum() == 6 and not drawn.geom_contype[mesh].any() and not drawn.geom_conaffinity[mesh].any()
-    assert "mesh" not in robot.mjcf()  # what `slewrl robot --xml` writes stands alone
+    assert "mesh" not in mjcf(robot)  # what `slewrl robot --xml` writes stands alone
     (package / "bad.obj").write_text("this is no mesh")
     bad = robot_model(urdf(mesh_biped().replace("part.stl", "bad.obj")))
-    assert bad.meshes and mujoco.MjModel.from_xml_string(looks.dressed(bad).mjcf()).nmesh == 0
+    assert bad.meshes and mujoco.MjModel.from_xml_string(mjcf(looks.dressed(bad))).nmesh == 0
 
 
 def test_what_stands_beside_the_file_is_read(urdf):

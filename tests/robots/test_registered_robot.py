@@ -43,8 +43,8 @@ def test_it_has_tasks_presets_groups_and_a_pair(toy):
     with pytest.raises(ValueError, match="walking tasks are H1-rough, .*Toy-flat"):
         check_gymnasium_task("Toy-hilly")
     names = [joint.name for joint in toy.joints]
-    found = groups_of("mjlab:Mjlab-Velocity-Toy", [f"{name}_joint" for name in names])
-    assert [names[i] for i in found.distal] == ["left_knee", "right_knee"]
+    _, distal = groups_of("mjlab:Mjlab-Velocity-Toy", [f"{name}_joint" for name in names])
+    assert [names[i] for i in distal] == ["left_knee", "right_knee"]
     assert find_robot("Toy-flat") is toy and toy.pair == ("left_hip_yaw", "left_knee")
     result = type("Result", (), {"cell": type("Cell", (), {"task": "Toy-flat"}), "joints": names})
     assert increments.pair_of(result) == toy.pair

@@ -11,6 +11,7 @@ import pytest
 
 from slewrl.limits import RateLimits
 from slewrl.robots import ROBOTS
+from slewrl.robots.mjcf import mjcf
 from slewrl.robots.spec import Geom, JointSpec, LinkSpec, RobotSpec
 
 NAMES = ("h1", "g1")
@@ -20,7 +21,7 @@ GRAVITY = 9.81
 
 
 def compiled(robot: RobotSpec, **options) -> mujoco.MjModel:
-    return mujoco.MjModel.from_xml_string(robot.mjcf(**options))
+    return mujoco.MjModel.from_xml_string(mjcf(robot, **options))
 
 
 def start(model: mujoco.MjModel) -> mujoco.MjData:
@@ -569,7 +570,7 @@ def test_gains_by_joint_or_group():
     assert model.actuator("left_knee").gainprm[0] == 70 and model.actuator("right_knee").biasprm[2] == -3.5
     assert model.actuator("left_hip_yaw").gainprm[0] == 100
     with pytest.raises(KeyError, match="gains name an unknown joint 'elbow'; known: ankle_pitch"):
-        ROBOTS["g1"].mjcf(gains={"elbow": (1.0, 1.0)})
+        mjcf(ROBOTS["g1"], gains={"elbow": (1.0, 1.0)})
 
 
 # ---------------------------------------------------------------------- limits

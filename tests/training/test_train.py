@@ -455,7 +455,7 @@ def test_and_an_on_policy_agent_takes_the_step_before_it_for_the_last(counting, 
     again.advance()
     rollout = again.agent.rollout
     assert np.flatnonzero(rollout.ended).tolist() == [9, 15] and not rollout.terminated.any()
-    assert rollout.following[15:17, 0, 0].tolist() == [6.0, 1.0]
+    assert rollout.next_observation[15:17, 0, 0].tolist() == [6.0, 1.0]
 
 
 @pytest.mark.filterwarnings("ignore:.*not within the observation space.*:UserWarning")

@@ -1,4 +1,4 @@
-"""Learning agents by name: one self-contained file each, config dataclass first. To add one: a file, a line here."""
+"""Agents by name, one self-contained file each."""
 
 from abc import ABCMeta
 from typing import TYPE_CHECKING, Any, cast
@@ -21,11 +21,7 @@ AGENTS = Registry(
 
 
 def agent_class(name: str) -> "type[Agent]":
-    """The class behind a name of ``AGENTS``, or behind a dotted path, whose module is imported.
-
-    Raises:
-        ValueError: it is no class of agents.
-    """
+    """The class behind a name of ``AGENTS`` or a dotted path; raises ValueError if it is not a class of agents."""
     from slewrl.agents.base import Agent
 
     kind: Any = AGENTS[name]

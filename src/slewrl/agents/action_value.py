@@ -1,16 +1,12 @@
-"""The advantage of an executed action from a Q network with replay: the paper's way out for on-policy agents.
+"""An action-conditioned advantage from a Q network with replay, which the paper's section on limitations asks for.
 
-Its section on limitations says that PPO's scalar advantage has too much variance under heterogeneous limits, and asks
-for "an action-conditioned advantage network with replay". Here: twin critics of *executed* actions, fitted to
+Twin critics of *executed* actions are fitted to transitions of all policies so far, with actions of the present one:
 
-    y = r + gamma (1 - terminated) min_j Q'_j(s~', a'),    a' = layer(u', F(s~')),  u' from the policy as it is now,
+    y = r + gamma (1 - terminated) min_j Q'_j(s~', a'),    a' = layer(u', F(s~')),  u' sampled from the present policy.
 
-on transitions of all policies so far (the target asks the present one, so no importance weights are needed), and
+With Q the mean of the two, the advantage that enters PPO's clipped loss is
 
-    A(s~, a) = Q(s~, a) - mean_k Q(s~, a_k),    a_k drawn from the policy: its own baseline, without bias.
-
-Q is there the mean of the two. A enters PPO's clipped loss in place of the estimate from rewards (a score-function
-gradient, not a pathwise one: the latent stays PPO's action, and nothing is differentiated through the layer).
+    A(s~, a) = Q(s~, a) - mean_k Q(s~, a_k),    a_k sampled from the policy.
 """
 
 import copy
@@ -27,22 +23,13 @@ from slewrl.agents.replay import Batch
 from slewrl.copying import Copied
 
 Draw = Callable[[Tensor], Tensor]
-"""Observations (B, n), as the networks see them, to executed actions (B, d), drawn from the policy."""
+"""Samples executed actions (B, d) from the policy, for observations (B, n) as the networks see them."""
 TARGET_RATE = 0.005
-"""tau of the target critics; as SAC's."""
+"""Update rate tau of the target critics, as SAC's."""
 
 
 class ActionValue(Copied):
-    """See the module.
-
-    Args:
-        size: n, of the augmented observation.
-        joints: d.
-        hidden: widths of each critic.
-        learning_rate: of Adam.
-        discount: gamma.
-        generator: of the initial weights.
-    """
+    """The twin critics, their targets and their optimiser, for observations of ``size`` n and ``joints`` d."""
 
     def __init__(
         self,
@@ -59,11 +46,11 @@ class ActionValue(Copied):
         self.discount = discount
 
     def target(self, batch: Batch, draw: Draw) -> Tensor:
-        """y of the module, (B,); writes the batch's next actions."""
+        """The target y, (B,); overwrites the batch's next actions."""
         batch.next_action.copy_(draw(batch.next_observation))
         value = self.targets.forward(batch.next_inputs, keep=False).numpy()[..., 0].min(0)
-        follows = np.float32(self.discount) * (1 - batch.terminated.numpy())
-        return torch.from_numpy(batch.reward.numpy() + follows * value)
+        discount = np.float32(self.discount) * (1 - batch.terminated.numpy())
+        return torch.from_numpy(batch.reward.numpy() + discount * value)
 
     def update(self, batch: Batch, draw: Draw) -> float:
         """One step of the critics and their targets; returns the mean squared error."""
@@ -74,7 +61,7 @@ class ActionValue(Copied):
         return loss
 
     def advantage(self, observation: Tensor, executed: Tensor, draw: Draw, draws: int) -> NDArray[np.float32]:
-        """A of the module, (B,), for (B, n) and (B, d)."""
+        """The advantages A (B,) of executed actions (B, d) at observations (B, n)."""
         baseline = sum(self._value(observation, draw(observation)) for _ in range(draws)) / draws
         return self._value(observation, executed) - baseline
 
@@ -85,16 +72,15 @@ class ActionValue(Copied):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next update depends on."""
-        return copy.deepcopy(
-            {"critics": self.critics.flat, "targets": self.targets.flat, "step": self.step.state_dict()}
-        )
+        state = {"critics": self.critics.flat, "targets": self.targets.flat, "step": self.step.state_dict()}
+        return copy.deepcopy(state)
 
     def load_weights(self, state: dict[str, Any]) -> None:
-        """Take the networks alone."""
+        """Take only the networks."""
         self.critics.flat.copy_(state["critics"])
         self.targets.flat.copy_(state["targets"])
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where ``state_dict`` was taken."""
+        """Continue exactly from where ``state_dict`` was taken."""
         self.load_weights(state)
         self.step.load_state_dict(state["step"])

@@ -1,7 +1,7 @@
-"""The moving average of an actor's weights: what is evaluated and exported, since a single snapshot is noisy."""
+"""The rate of the moving average of an actor's weights."""
 
 RECENT = 0.1
-"""At most this share of the updates so far weighs in, so that a short run is not averaged with its beginning."""
+"""The average covers at most this share of the updates so far, so that a short run leaves out its beginning."""
 
 
 def averaging_rate(rate: float, updates: int) -> float:

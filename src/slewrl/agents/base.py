@@ -1,7 +1,8 @@
-"""Agent: what a training run, an export and an evaluation ask of whatever learns.
+"""Agent: what training, export and evaluation ask of a learning algorithm.
 
-To add one: a file with a config dataclass and a subclass of ``OffPolicy`` (it learns from a replay) or of ``Agent`` (it
-keeps its own steps, as `ppo.py` does), and a line in `agents/__init__.py`; or no line, and ``--agent module:Class``.
+To add one: a file with a config dataclass and a subclass of ``OffPolicy`` (it learns from a replay buffer) or of
+``Agent`` (it keeps its own rollout, as `ppo.py` does), and a line in `agents/__init__.py`; or no line, and
+``--agent module:Class``.
 """
 
 from abc import abstractmethod
@@ -17,12 +18,13 @@ from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
 
 Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
 Sample = Callable[[], Batch]
-"""Draws a batch from the replay."""
+"""Draws a batch from the replay buffer."""
 
 
 class Layout(Protocol):
-    """What an agent may ask of a task's layout."""
+    """What an agent may ask of the layout of a task's observations."""
 
     @property
     def size(self) -> int:
@@ -30,7 +32,7 @@ class Layout(Protocol):
 
     @property
     def privileged(self) -> int:
-        """How many of the first entries of an observation only critics may see."""
+        """How many of the first entries only critics may see."""
 
     @property
     def mirror(self) -> Any:
@@ -38,7 +40,7 @@ class Layout(Protocol):
 
 
 class Agent(Protocol):
-    """A policy that learns. What is not abstract here has the usual answer."""
+    """A policy that learns. What is not abstract here has a usual default."""
 
     Config: ClassVar[Any]
     """The dataclass of its hyperparameters, whose fields are what ``--set agent.NAME=VALUE`` may set."""
@@ -47,15 +49,15 @@ class Agent(Protocol):
     averages: ClassVar[bool] = False
     """Whether it evaluates and exports an average of its actor's weights."""
     measures_entropy: ClassVar[bool] = False
-    """Whether it reads the layer's ``density``, and with it the units of an entropy."""
+    """Whether it uses log-probabilities, so that the layer's ``density`` matters."""
     networks: ClassVar[tuple[str, ...]]
-    """Entries of ``state_dict`` that are networks, or what they cannot do without: what another run may begin with."""
+    """Entries of ``state_dict`` that another run may start from (``--from``): networks, and what they depend on."""
     columns: tuple[str, ...]
-    """What train.csv has of the last update; docs/metrics.md."""
+    """What train.csv logs of the last update; docs/metrics.md."""
     layer: ActionLayer
-    """From latent to action."""
+    """Maps a latent to an action."""
     privileged: int = 0
-    """How many of the first entries of an observation its actor does not see."""
+    """How many of the first entries of an observation the actor does not see."""
 
     def __init__(
         self, config: Any, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int
@@ -63,57 +65,52 @@ class Agent(Protocol):
 
     @classmethod
     def make(cls, config: Any, limits: RateLimits, layer: ActionLayer, layout: Layout, seed: int) -> Self:
-        """A new one for a task, of whose layout most ask the size alone."""
+        """A new agent for a task's observation layout, of which most agents need only the size."""
         return cls(config, limits, layer, layout.size, seed)
 
     @property
     @abstractmethod
     def replays(self) -> bool:
-        """Whether it learns from a replay."""
+        """Whether it learns from a replay buffer."""
 
     @abstractmethod
     def act(self, observation: Tensor, explore: bool = True, averaged: bool = True) -> Decision:
         """An action for each augmented observation (N, n).
 
         Args:
-            observation: what is seen.
-            explore: as the policy draws it, or as it is evaluated and exported.
-            averaged: without exploration, by the averaged weights, if it ``averages``, or by the last.
+            observation: the augmented observations.
+            explore: whether to sample from the policy, or to act as in evaluation and export.
+            averaged: without exploration, whether to use the averaged weights, if it ``averages``.
         """
 
     @abstractmethod
     def latent_module(self) -> nn.Module:
-        """The latent (N, d) of an action without exploration, of what the actor sees (N, m), as a module for export.
-
-        m is n without the privileged entries.
-        """
+        """From what the actor sees (N, n - privileged) to the latent (N, d) without exploration, for export."""
 
     @abstractmethod
-    def record(
-        self, reward: Floats, following: Floats, terminated: NDArray[np.bool_], ended: NDArray[np.bool_]
-    ) -> bool:
-        """Take note of what came of the last actions: (N,), (N, n), (N,), (N,); returns whether to ``improve`` now."""
+    def record(self, reward: Floats, next_observation: Floats, terminated: Bools, ended: Bools) -> bool:
+        """Record the outcome of the last actions: (N,), (N, n), (N,), (N,); returns whether to ``improve`` now."""
 
     @abstractmethod
     def improve(self, sample: Sample, environments: int = 1, log: bool = True) -> dict[str, float]:
-        """Learn from one step of every environment, or from a whole rollout; returns ``columns`` if it is to ``log``.
+        """Learn from one step of every environment, or from a whole rollout.
 
         Args:
-            sample: a batch of the replay; asked only where the agent ``replays``.
-            environments: how many step together.
-            log: whether the numbers will be read.
+            sample: draws a batch from the replay buffer; called only if the agent ``replays``.
+            environments: how many environments step together.
+            log: whether to return ``columns``.
         """
 
     def sample(self, replay: Replay, size: int, rng: np.random.Generator) -> Batch:
-        """A batch to learn from; here: single steps."""
+        """A batch to learn from; by default of single steps."""
         return replay.sample(size, rng)
 
     def steps_before_learning(self, environments: int) -> int:
-        """Steps of all environments that it collects itself before its first update; here: none."""
+        """Steps of all environments that it collects itself before its first update; by default none."""
         return 0
 
     def abandon(self) -> None:
-        """The episodes under way will not go on; here: nothing depends on them."""
+        """Take note that the current episodes will not be continued; by default nothing depends on them."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -121,17 +118,17 @@ class Agent(Protocol):
 
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where ``state_dict`` was taken."""
+        """Continue exactly from where ``state_dict`` was taken."""
 
     def load_weights(self, state: dict[str, Any]) -> None:
-        """Take the ``networks`` of an agent of the same kind and size, by its ``state_dict``, and nothing else."""
+        """Take only the ``networks`` from the ``state_dict`` of an agent of the same kind and size."""
         if missing := [name for name in self.networks if name not in state]:
             raise ValueError(f"there is no {missing[0]!r}: it is of another version")
         self.load_state_dict({**self.state_dict(), **{name: state[name] for name in self.networks}})
 
 
 class OffPolicy(Agent, Protocol):
-    """An agent that learns from batches of a replay, after every step of the environments."""
+    """An agent that learns from batches of a replay buffer, after every step of the environments."""
 
     on_policy: ClassVar[bool] = False
     replays: bool = True
@@ -143,16 +140,14 @@ class OffPolicy(Agent, Protocol):
 
     @abstractmethod
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
-        """One update by a batch, which it may write over; returns what to ``log``."""
+        """One update from a batch, which it may overwrite; returns the values to ``log``."""
 
-    def record(
-        self, reward: Floats, following: Floats, terminated: NDArray[np.bool_], ended: NDArray[np.bool_]
-    ) -> bool:
-        """The replay takes note of everything, so an update is always due."""
+    def record(self, reward: Floats, next_observation: Floats, terminated: Bools, ended: Bools) -> bool:
+        """Nothing to record, since the replay buffer holds it all: an update is always due."""
         return True
 
     def improve(self, sample: Sample, environments: int = 1, log: bool = True) -> dict[str, float]:
-        """As many updates as it makes of one step; returns what to log of the last."""
+        """Make the updates of one step; returns the values to log of the last one."""
         logged: dict[str, float] = {}
         for _ in range(self.updates_per_step(environments)):
             logged = self.update(sample(), log)

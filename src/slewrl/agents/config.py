@@ -1,4 +1,4 @@
-"""Checks that stand on the fields of a config: ``learning_rate: Annotated[float, POSITIVE] = 1e-3``."""
+"""Checks on the fields of a config: ``learning_rate: Annotated[float, POSITIVE] = 1e-3``."""
 
 import math
 from collections.abc import Callable
@@ -10,29 +10,26 @@ class Check(NamedTuple):
 
     passes: Callable[[Any], bool]
     expected: str
-    """The same in words, for the message."""
+    """The condition in words, for the message."""
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number, and neither a truth value nor NaN."""
+    """Whether a value is an int or a float, and neither a bool nor NaN."""
     return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 
-def at_least(least: int) -> Check:
-    """A whole number of at least so much."""
-    return Check(
-        lambda value: is_number(value) and isinstance(value, int) and value >= least,
-        f"a whole number of at least {least}",
-    )
+def at_least(minimum: int) -> Check:
+    """A whole number of at least ``minimum``."""
+    return Check(lambda value: type(value) is int and value >= minimum, f"a whole number of at least {minimum}")
 
 
-def one_of(*words: str) -> Check:
-    """One of these words."""
-    return Check(lambda value: value in words, " or ".join(map(repr, words)))
+def one_of(*choices: str) -> Check:
+    """One of these strings."""
+    return Check(lambda value: value in choices, " or ".join(map(repr, choices)))
 
 
 def or_none(check: Check) -> Check:
-    """The same, or None."""
+    """None, or what another check accepts."""
     return check._replace(passes=lambda value: value is None or check.passes(value))
 
 
@@ -54,9 +51,8 @@ WIDTHS = Check(_are_widths, "widths such as (256, 256)")
 RANGE = Check(lambda value: _numbers(value, 2) and value[0] < value[1], "(low, high) with low < high")
 BETAS = Check(lambda value: _numbers(value, 2) and all(0 <= beta < 1 for beta in value), "two numbers in [0, 1)")
 
-
 NETWORK = "network"
-"""Marks a field that decides what the networks are: weights fit only where it is the same."""
+"""Marks a field that decides the shape of the networks: weights fit only where it is the same."""
 
 
 def network_fields(kind: type) -> list[str]:
@@ -65,10 +61,12 @@ def network_fields(kind: type) -> list[str]:
     return [name for name, hint in hints.items() if NETWORK in getattr(hint, "__metadata__", ())]
 
 
-def check_config(config: Any) -> None:
-    """Refuse a value that does not pass the check of its field, naming the field."""
-    for name, hint in get_type_hints(type(config), include_extras=True).items():
-        value = getattr(config, name)
-        for check in getattr(hint, "__metadata__", ()):
-            if isinstance(check, Check) and not check.passes(value):
-                raise ValueError(f"{name} is {value!r}, expected {check.expected}")
+class Checked:
+    """The base of a config dataclass: it refuses a value that does not pass the check of its field."""
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            value = getattr(self, name)
+            for check in getattr(hint, "__metadata__", ()):
+                if isinstance(check, Check) and not check.passes(value):
+                    raise ValueError(f"{name} is {value!r}, expected {check.expected}")

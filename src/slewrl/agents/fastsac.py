@@ -1,13 +1,10 @@
 """FastSAC under rate limits (as in holosoma 0.0.3): soft actor-critic for many environments, distributional critics.
 
-As in `sac.py`, the limits enter through the layer alone. What differs: layer-normalised networks, two C51 critics whose
-*mean* the actor climbs, observations normalised as they are learned from, large batches, few updates per environment
-step. Entries that no sensor gives go to the critics only, and every transition can be learned from twice, as it was and
-in the mirror. Returns over several steps (n_steps) are taken as they were: nothing corrects for the policy that has
-changed since, and the entropy of the steps between is left out.
-
-Written with autograd: by hand, as in `nets.py`, the critics' passes together measured 10 % faster to 4 % slower at
-these batch sizes (backward faster, forward slower), too little for a second way of writing them.
+Unlike `sac.py` it has layer-normalised networks, two C51 critics whose *mean* the actor maximises, normalised
+observations, large batches and few updates per environment step. Privileged observations go to the critics only, and
+every transition can be learned from twice, as it was and mirrored. Multi-step returns (n_steps) have no off-policy
+correction, and leave out the entropy of the steps between. Written with autograd: at these batch sizes hand-written
+passes as in `nets.py` were not clearly faster.
 """
 
 import copy
@@ -35,8 +32,8 @@ from slewrl.agents.config import (
     SHARE,
     SWITCH,
     WIDTHS,
+    Checked,
     at_least,
-    check_config,
     one_of,
 )
 from slewrl.agents.normalize import Normalizer
@@ -50,44 +47,37 @@ STEPS = ("actor_step", "critic_step", "alpha_step")
 
 
 @dataclass(frozen=True)
-class FastSACConfig:
-    """holosoma's FastSAC (version 0.0.3); what is not its own is marked ours."""
+class FastSACConfig(Checked):
+    """The defaults of holosoma's FastSAC (version 0.0.3); what is not its own is marked ours."""
 
     actor_hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (512, 256, 128)
     """Widths of the actor's hidden layers."""
     critic_hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (768, 384, 192)
     """Widths of each critic's hidden layers."""
     atoms: Annotated[int, at_least(2), NETWORK] = 101
-    """Of the critics' distributions."""
+    """Atoms of the critics' distributions."""
     value_range: Annotated[tuple[float, float], RANGE, NETWORK] = (-20.0, 20.0)
-    """First and last atom, in units of return. Returns beyond are clipped, and the entropy bonus counts as return."""
+    """First and last atom; returns outside, the entropy bonus included, are clipped."""
     discount: Annotated[float, SHARE] = 0.97
-    """gamma."""
+    """Discount factor gamma."""
     n_steps: Annotated[int, COUNT] = 1
-    """Steps summed before a value is asked for."""
+    """Steps of a multi-step return."""
     target_rate: Annotated[float, SHARE] = 0.125
-    """tau of the target critics."""
+    """Update rate tau of the target critics."""
     learning_rate: Annotated[float, POSITIVE] = 3e-4
-    """Of AdamW, for actor, critics and temperature."""
+    """Learning rate of AdamW, for actor, critics and temperature."""
     betas: Annotated[tuple[float, float], BETAS] = (0.9, 0.95)
-    """Of AdamW, for all three."""
+    """Betas of AdamW, for all three."""
     weight_decay: Annotated[float, NOT_NEGATIVE] = 1e-3
-    """Of AdamW, for actor and critics; the temperature's is AdamW's usual .01."""
+    """Weight decay of AdamW, for actor and critics; the temperature's is AdamW's usual .01."""
     initial_temperature: Annotated[float, POSITIVE] = 1e-3
-    """alpha at the start."""
+    """Initial temperature alpha."""
     target_entropy_per_joint: Annotated[float, FINITE] = -1.0
-    """In the layer's density units; ours. holosoma's is 0 in units of its own action, .25 rad: a spread of .06 rad
-    about where the joint is sent, anew at each step. In normalised increments that would be 0 again on G1 (the limits'
-    geometric mean is .25 rad), but increments add up, so their spread over a stride is several times that; 0 is above
-    the uniform law's entropy on the 13-dimensional ball (-.09), so out of reach for a layer confined to it; and it
-    leaves no room at the limits, where a saturated joint's is about -1. So SAC's -1: that of a spread of .09 delta,
-    close to the actor's at the start (-1.1), and the same for every layer."""
+    """Target entropy per joint, in the units of the layer's density; ours, holosoma has 0 (docs/deviations.md)."""
     penalty_scale: Annotated[float, NOT_NEGATIVE] = 0.2
-    """What the layer's penalty weight lambda is multiplied by; ours. The paper weighs it against rewards that are not
-    times the control period, as those here are: at 1 it held G1 back in pilots, while at .02 the ankles' roll stayed on
-    its stops, where DD-SRad's gradient vanishes and nothing but lambda brings a latent back."""
+    """Factor of the layer's penalty weight lambda; ours (docs/deviations.md)."""
     log_std_range: Annotated[tuple[float, float], RANGE, NETWORK] = (-5.0, 0.0)
-    """The actor's log standard deviation lies between these, by a tanh; it starts in the middle."""
+    """Range of the actor's log standard deviation, by a tanh; it starts in the middle."""
     mean_bound: Annotated[str, one_of("linear", "tanh"), NETWORK] = "linear"
     """"linear", or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
     updates: Annotated[int, COUNT] = 8
@@ -95,31 +85,27 @@ class FastSACConfig:
     policy_every: Annotated[int, COUNT] = 4
     """Updates of the critics per update of the actor."""
     average_rate: Annotated[float, SHARE] = 0.001
-    """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
+    """Rate of the moving average of the actor's weights, which is evaluated and exported; 1 is the actor itself."""
     symmetry: Annotated[bool, SWITCH] = True
-    """Whether to learn from every transition's mirror image, too, where the task has one: twice the rows."""
+    """Whether to learn from every transition's mirror image, too, where the task has one."""
     sees_all: Annotated[bool, SWITCH, NETWORK] = False
-    """Whether the actor sees what no sensor gives, too (the base's velocity): then the robot needs an estimator."""
+    """Whether the actor sees the privileged entries (the base's velocity), too: then the robot needs an estimator."""
     normalize: Annotated[bool, SWITCH, NETWORK] = True
     """Whether to normalise observations, all but the previous action."""
     amp: Annotated[str, one_of("off", "bf16")] = "off"
-    """"bf16" runs the networks in bfloat16 while learning; acting, layer and losses stay in float32. For a GPU: on a
-    processor with AMX, torch 2.13 needs ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 in the environment for it."""
+    """"bf16" runs the networks in bfloat16 in updates; acting, layer and losses stay in float32. On a CPU with AMX,
+    torch 2.13 needs ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 in the environment."""
     compile: Annotated[bool, SWITCH] = False
     """Whether to compile the losses; takes a minute at the start, and a C++ compiler on a CPU."""
     device: str = "cpu"
     """Where to learn: "cpu", "cuda", ..."""
-
-    def __post_init__(self) -> None:
-        """Refuse what no run could use."""
-        check_config(self)
 
 
 # ---------------------------------------------------------------------- networks
 
 
 def linear(fan_in: int, fan_out: int, generator: torch.Generator | None) -> nn.Linear:
-    """A linear layer, uniform in +-1/sqrt(fan_in) as torch has it, or 0 without a generator."""
+    """A linear layer, initialised uniformly in +-1/sqrt(fan_in) as torch does, or to 0 without a generator."""
     layer = nn.Linear(fan_in, fan_out, device="meta").to_empty(device="cpu")  # draws nothing from torch's generator
     bound = 1 / math.sqrt(fan_in)
     for part in (layer.weight, layer.bias):
@@ -137,13 +123,13 @@ def tower(sizes: tuple[int, ...], generator: torch.Generator) -> list[nn.Module]
 
 
 class Actor(nn.Module):
-    """Normalised observations (N, m), without what only critics see, to the Gaussian of the latent; (N, d) each."""
+    """From normalised observations (N, m), without privileged entries, to the Gaussian of the latent, (N, d)."""
 
     def __init__(self, size: int, joints: int, config: FastSACConfig, generator: torch.Generator) -> None:
         super().__init__()
         hidden = config.actor_hidden
         self.trunk = nn.Sequential(*tower((size, *hidden), generator))
-        # At 0, so that the first mean is 0 everywhere: a layer that moves from where it is holds.
+        # At 0, so that the first mean is 0 everywhere: layers of increments hold.
         self.mean = nn.Sequential(linear(hidden[-1], joints, None))
         self.log_std = linear(hidden[-1], joints, None)
         self.low, self.high = config.log_std_range
@@ -158,7 +144,7 @@ class Actor(nn.Module):
 
 
 class Critics(nn.Module):
-    """Two networks from normalised observations (B, n) and actions (B, d) to logits of the atoms, (2, B, K)."""
+    """Twin critics, from normalised observations (B, n) and actions (B, d) to logits of the atoms, (2, B, K)."""
 
     def __init__(self, inputs: int, config: FastSACConfig, generator: torch.Generator) -> None:
         super().__init__()
@@ -177,16 +163,7 @@ class Critics(nn.Module):
 
 
 class FastSAC(Copied, OffPolicy):
-    """See the module.
-
-    Args:
-        config: hyperparameters.
-        limits: of the d joints.
-        layer: from latent to action; its ``density`` decides the units of the entropy.
-        observation_size: n of the augmented observation.
-        seed: of initial weights and of all noise.
-        layout: which entries only critics see, and the task's mirror image; None: all are seen, and there is none.
-    """
+    """The FastSAC agent; its arguments are those of ``SAC``, and a ``layout``: privileged entries and mirror image."""
 
     Config = FastSACConfig
     averages = True
@@ -214,13 +191,12 @@ class FastSAC(Copied, OffPolicy):
         self.normalizer = Normalizer(n, d).to(self.device)
         self.atoms = torch.linspace(*config.value_range, config.atoms, device=self.device)
         self.log_alpha = torch.full((1,), math.log(config.initial_temperature), device=self.device).requires_grad_()
-        # The layer's own target is -1 per joint, in its units.
         self.target_entropy = layer.target_entropy(limits) + (config.target_entropy_per_joint + 1) * d
         self.generator = torch.Generator(self.device).manual_seed(int(torch.randint(2**31, (), generator=generator)))
         self.actor_step = self._adam(self.actor.parameters(), config.weight_decay)
         self.critic_step = self._adam(self.critics.parameters(), config.weight_decay)
         self.alpha_step = self._adam([self.log_alpha], 0.01)
-        limits.rounded(torch.float32, self.atoms.device)  # once here, since a compiled function could not
+        limits.rounded(torch.float32, self.atoms.device)  # cached here, since a compiled function could not
         self._join()
         self.updates, self.actor_steps = 0, 0
         self.utility = torch.zeros((), device=self.device)
@@ -230,7 +206,7 @@ class FastSAC(Copied, OffPolicy):
     def make(
         cls, config: FastSACConfig, limits: RateLimits, layer: ActionLayer, layout: Layout, seed: int
     ) -> "FastSAC":
-        """A new one, whose actor leaves out what only critics may see."""
+        """See ``Agent``; the actor does not see privileged entries."""
         return cls(config, limits, layer, layout.size, seed, layout)
 
     def _join(self) -> None:
@@ -246,7 +222,7 @@ class FastSAC(Copied, OffPolicy):
 
     @torch.no_grad()
     def act(self, observation: Tensor, explore: bool = True, averaged: bool = True) -> Decision:
-        """An action for augmented observations (N, n), on their device: drawn, or the averaged actor's mean latent."""
+        """See ``Agent``; actions are on the device of the observations."""
         seen = observation.to(self.device)
         actor = self.averaged if averaged and not explore else self.actor
         mean, std = actor(self.normalizer(seen[:, self.privileged :]))
@@ -255,10 +231,7 @@ class FastSAC(Copied, OffPolicy):
         return Decision(*(part.to(observation.device) for part in decision))
 
     def latent_module(self) -> nn.Module:
-        """The mean latent (N, d) of what the actor sees (N, m), as a module of its own, for export.
-
-        m is n without the privileged entries; the previous action is last and, as all the others, not normalised yet.
-        """
+        """See ``Agent``; normalisation is part of the module."""
         normalizer = Normalizer(self.actor.trunk[0].in_features, self.joints)  # type: ignore[arg-type]
         normalizer.shift.copy_(self.normalizer.shift[self.privileged :])
         normalizer.scale.copy_(self.normalizer.scale[self.privileged :])
@@ -268,20 +241,17 @@ class FastSAC(Copied, OffPolicy):
     # ------------------------------------------------------------------ learning
 
     def updates_per_step(self, environments: int) -> int:
-        """Updates after one step of every environment: so many, however many there are."""
+        """See ``OffPolicy``; the same for any number of environments."""
         return self.config.updates
 
     def sample(self, replay: Replay, size: int, rng: np.random.Generator) -> Batch:
-        """A batch of ``n_steps`` each."""
+        """A batch of transitions of ``n_steps``."""
         if self.config.n_steps == 1:
             return replay.sample(size, rng)
         return replay.sample(size, rng, self.config.n_steps, self.config.discount)
 
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
-        """One step of critics, targets and temperature and, every ``policy_every`` times, of the actor.
-
-        Returns what to ``log``.
-        """
+        """One step of critics, targets and temperature and, every ``policy_every`` times, of the actor."""
         rows, alpha = self._rows(batch), self.log_alpha.detach().exp()
         mass, log_prob = self._critic_target(rows, self._noise(rows.action), alpha)
         loss = self._critic_loss(rows, mass)
@@ -307,15 +277,15 @@ class FastSAC(Copied, OffPolicy):
 
     @torch.no_grad()
     def critic_target(self, rows: "_Rows", noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        """What each critic is fitted to, by its own target network: the law of r + f (Z'_j(s~', a') - alpha log pi).
+        """The target of each critic, by its target network: the distribution of r + f (Z'_j(s~', a') - alpha log pi).
 
-        f is ``rows.follow``. Returns the mass of the atoms (2, R, K), and log pi(a' | s~') (R,).
+        f is ``rows.discount``. Returns the mass of the atoms (2, R, K), and log pi(a' | s~') (R,).
         """
-        action, log_prob = self._sample(rows.following, noise)
+        action, log_prob = self._sample(rows.next_observation, noise)
         with self._autocast():
-            mass = self.targets(rows.following, action.judged).softmax(-1)
-        shift = rows.reward - rows.follow * alpha * log_prob
-        return project(mass, *self.config.value_range, shift, rows.follow), log_prob
+            mass = self.targets(rows.next_observation, action.judged).softmax(-1)
+        shift = rows.reward - rows.discount * alpha * log_prob
+        return project(mass, *self.config.value_range, shift, rows.discount), log_prob
 
     def critic_loss(self, rows: "_Rows", mass: Tensor) -> Tensor:
         """Cross-entropy to ``mass`` (2, R, K), mean over rows and summed over critics."""
@@ -324,7 +294,7 @@ class FastSAC(Copied, OffPolicy):
         return -(mass * logits.log_softmax(-1)).sum(-1).mean(-1).sum()
 
     def actor_loss(self, rows: "_Rows", noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        """E[alpha log pi - mean_j E Z_j + s lambda penalty] over s~, and the mean of the second term."""
+        """E[alpha log pi - mean_j E Z_j + s lambda penalty] over s~, and the mean Q in it."""
         action, log_prob = self._sample(rows.observation, noise)
         with self._autocast():
             mass = self.critics(rows.observation, action.judged).softmax(-1)
@@ -334,7 +304,7 @@ class FastSAC(Copied, OffPolicy):
         return loss, utility.detach()
 
     def _update_temperature(self, entropy: Tensor, alpha: Tensor) -> None:
-        """d/d log alpha of alpha (entropy - target entropy), the entropy being that at s~'."""
+        """One step on the loss alpha (entropy - target entropy), with the entropy at s~'."""
         self.log_alpha.grad = alpha * (entropy - self.target_entropy)
         self.alpha_step.step()
 
@@ -345,35 +315,35 @@ class FastSAC(Copied, OffPolicy):
         return {name: value.item() for name, value in values.items()}
 
     def _sample(self, observation: Tensor, noise: Tensor) -> tuple[Action, Tensor]:
-        """An action for each normalised observation (R, n), and its log-probability (R,)."""
+        """Sample an action for each normalised observation (R, n); returns it and its log-probability (R,)."""
         with self._autocast():
             mean, std = self.actor(observation[:, self.privileged :])
         box = self.limits.box_after(observation)
         return self.layer.sample(mean, std, noise, box)
 
     def _rows(self, batch: Batch) -> "_Rows":
-        """The batch on the device, with its mirror image below it; observations counted in and normalised."""
+        """The batch on the device, with its mirror image below it; updates the normaliser and applies it."""
         seen = torch.stack([batch.observation, batch.next_observation]).to(self.device)
-        action, reward, follow = (part.to(self.device) for part in (batch.action, batch.reward, self._follow(batch)))
+        action, reward, discount = (x.to(self.device) for x in (batch.action, batch.reward, self._discount(batch)))
         if self.mirror is not None:
             seen = torch.cat([seen, _image(seen, *self.mirror[:2])], 1)
             action = torch.cat([action, _image(action, *self.mirror[2:])])
-            reward, follow = reward.repeat(2), follow.repeat(2)
+            reward, discount = reward.repeat(2), discount.repeat(2)
         if self.config.normalize:
             self.normalizer.update(seen.flatten(0, 1))
-        observation, following = self.normalizer(seen)
-        return _Rows(observation, following, action, reward, follow)
+        observation, next_observation = self.normalizer(seen)
+        return _Rows(observation, next_observation, action, reward, discount)
 
-    def _follow(self, batch: Batch) -> Tensor:
-        """What the next value counts for: gamma^m where m steps were summed, 0 after a terminal state; (B,)."""
+    def _discount(self, batch: Batch) -> Tensor:
+        """The factor of the next value, (B,): gamma^m after m steps, 0 after a terminal state."""
         if self.config.n_steps == 1:
             return self.config.discount * (1 - batch.terminated)
-        if batch.follow is None:
+        if batch.discount is None:
             raise ValueError(f"n_steps is {self.config.n_steps}, but the batch holds single steps: give it to sample")
-        return batch.follow
+        return batch.discount
 
     def _mirror(self, mirror: Any) -> list[Tensor] | None:
-        """Index and sign of observations, then of actions, on the device."""
+        """Index and sign for observations, then for actions, on the device."""
         if mirror is None:
             return None
         parts = (mirror.observation_index, mirror.observation_sign, mirror.action_index, mirror.action_sign)
@@ -392,14 +362,14 @@ class FastSAC(Copied, OffPolicy):
     # ------------------------------------------------------------------ saving
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next update depends on, as tensors and numbers."""
+        """See ``Agent``."""
         parts = {name: getattr(self, name).state_dict() for name in MODULES + STEPS}
         counts = {"updates": self.updates, "actor_steps": self.actor_steps}
         rest = {"log_alpha": self.log_alpha.detach(), **counts, "utility": self.utility}
         return copy.deepcopy({**parts, **rest, "generator": self.generator.get_state()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where ``state_dict`` was taken; one from before actors were averaged has the actor's own."""
+        """See ``Agent``; an older state without ``averaged`` gets the actor itself."""
         state = {"averaged": state["actor"], "actor_steps": 0, **state}
         for name in MODULES + STEPS:
             getattr(self, name).load_state_dict(state[name])
@@ -410,20 +380,18 @@ class FastSAC(Copied, OffPolicy):
 
 
 class _Rows(NamedTuple):
-    """R transitions to learn from, on the device; observations normalised, all but the previous action."""
+    """R transitions on the device, with normalised observations (R, n), actions (R, d), and (R,) each of the rest."""
 
     observation: Tensor
-    following: Tensor
-    """(R, n) each."""
+    next_observation: Tensor
     action: Tensor
-    """(R, d)"""
     reward: Tensor
-    follow: Tensor
-    """(R,) each."""
+    discount: Tensor
+    """The factor of the next value."""
 
 
 def usable_device(name: str) -> torch.device:
-    """The device, if torch can use it."""
+    """The torch device of this name; refuses one that torch cannot use."""
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -439,7 +407,7 @@ def _image(x: Tensor, index: Tensor, sign: Tensor) -> Tensor:
 
 
 def _descend(step: torch.optim.Optimizer, loss: Tensor) -> None:
-    """One step of an optimiser down its own parameters' gradient; no others get one."""
+    """One step of an optimiser, whose own parameters alone get a gradient."""
     parameters = step.param_groups[0]["params"]
     for parameter, grad in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
         parameter.grad = grad

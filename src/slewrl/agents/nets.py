@@ -1,12 +1,9 @@
-"""Multi-layer perceptrons with hand-written forward and backward passes, into buffers that are allocated once.
+"""Multi-layer perceptrons with hand-written forward and backward passes, for small networks on a CPU.
 
 A network here is an *ensemble* of E equal MLPs (E = 1 for an actor, 2 for twin critics) whose parameters lie in one
-flat vector: an optimiser step, a gradient norm and a target update are each one operation on one tensor. On a CPU,
-autograd's bookkeeping and its 256 KB temporaries otherwise take as long as half the matrix products. The buffers are
-few, because what does not fit the second-level cache is paid for at every step. Beside the hidden units stands a column
-of ones, and a layer's bias is the last row of its weights: so adding a bias, and its gradient, are part of a product.
-Large products go to oneDNN, which torch ships but uses for 16-bit numbers only: MKL, which it uses for float32, leaves
-half of an AMD processor with AVX-512 unused.
+flat vector: an optimiser step, a gradient norm and a target update are each one operation on one tensor. Buffers are
+allocated once, and few, so that they fit the cache. Hidden units have a column of ones beside them, and a layer's bias
+is the last row of its weights, so that biases and their gradients are part of a matrix product.
 """
 
 import math
@@ -21,22 +18,20 @@ from slewrl.copying import Copied
 
 SWEEP = 100
 """Steps of Adam between two sweeps of its moments."""
-LARGE = 2**20
-"""Multiplications from which oneDNN's product is the faster one; below, its set-up costs more than it saves."""
-NARROW = 8
-"""Columns of a result below which it is not, however many rows there are."""
+LARGE, NARROW = 2**20, 8
+"""oneDNN's matrix product is the faster one from so many multiplications, and from so many columns of the result."""
 NORM_EPSILON = 1e-5
 """Added to the variance of a layer norm, as torch does."""
 
 
 class Ensemble(Copied):
-    """E MLPs with ReLU (or tanh) between layers, all evaluated on the same input.
+    """E MLPs, all evaluated on the same input.
 
     Args:
         members: E.
         sizes: widths from input to output, e.g. (29, 256, 256, 1); at least one hidden layer.
         generator: draws the initial weights uniformly in +-1/sqrt(fan_in), as ``torch.nn.Linear`` does.
-        activation: "relu", "tanh", or "norm_relu": layer norm without a scale or shift of its own, then ReLU.
+        activation: "relu", "tanh", or "norm_relu": layer norm without learned scale and shift, then ReLU.
     """
 
     def __init__(
@@ -53,24 +48,24 @@ class Ensemble(Copied):
 
     def _join(self) -> None:
         self._passes: dict[int, _Pass] = {}
-        if hasattr(self, "flat"):  # which one member of an ensemble has not
+        if hasattr(self, "flat"):  # ``member`` removes it
             self.weights, self.biases = self.views(self.flat)
             self._nets = self._layers(self.flat, self.grad)
 
     def make_orthogonal(self, gains: tuple[float, ...], generator: torch.Generator) -> None:
-        """Draw the weights anew: orthogonal, times a gain for each layer; biases are 0."""
+        """Initialise the weights orthogonally, times a gain for each layer, and the biases to 0."""
         for weight, bias, gain in zip(self.weights, self.biases, gains, strict=True):
             for matrix in weight:
                 torch.nn.init.orthogonal_(matrix, gain, generator)
             bias.zero_()
 
     def move(self, flat: Tensor, grad: Tensor) -> None:
-        """Keep parameters and gradient in these vectors from now on: parts of one vector share an optimiser step."""
+        """Keep parameters and gradient in these vectors from now on, so that networks can share an optimiser step."""
         self.flat, self.grad = flat.copy_(self.flat), grad
         self._join()
 
     def target(self) -> "Ensemble":
-        """A target network: equal now, to be moved by ``flat.lerp_``; it only runs forward, in the same buffers."""
+        """A target network: a copy to update by ``flat.lerp_``; it only runs forward, in the same buffers."""
         twin = self._shared()
         twin.flat = self.flat.clone()
         twin.weights, twin.biases = self.views(twin.flat)
@@ -85,13 +80,13 @@ class Ensemble(Copied):
         return one
 
     def _shared(self) -> "Ensemble":
-        """Another one with the very same attributes."""
+        """Another ensemble with the very same attributes."""
         twin = Ensemble.__new__(Ensemble)
         vars(twin).update(vars(self))
         return twin
 
     def views(self, flat: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Weights (E, in, out) and biases (E, out), by layer, as views into a flat vector."""
+        """Weights (E, in, out) and biases (E, out) per layer, as views into a flat vector."""
         weights, biases, start = [], [], 0
         table = flat.view(self.members, -1)
         for fan_in, fan_out in pairwise(self.sizes):
@@ -102,7 +97,7 @@ class Ensemble(Copied):
         return weights, biases
 
     def _layers(self, flat: Tensor, grad: Tensor) -> list[list["_Layer"]]:
-        """By member and layer, two-dimensional views: made once, since making one costs microseconds."""
+        """The layers of each member, made once since making a view takes microseconds."""
         starts = accumulate(((i + 1) * o for i, o in pairwise(self.sizes)), initial=0)
         layers = list(zip(starts, pairwise(self.sizes), strict=False))
         return [
@@ -113,7 +108,7 @@ class Ensemble(Copied):
     def forward(self, x: Tensor, keep: bool = True) -> Tensor:
         """Outputs (E, B, out) for inputs (B, in), in a buffer that the next call with the same B overwrites.
 
-        ``keep`` the hidden units of every member for ``backward``, or let the members share one set of buffers.
+        ``keep`` keeps the hidden units of every member for ``backward``; else members share buffers.
         """
         run = self._pass(x)
         for j, net in enumerate(self._nets):
@@ -123,7 +118,7 @@ class Ensemble(Copied):
     def fit(self, x: Tensor, target: Tensor) -> Tensor:
         """Write ``self.grad`` of the squared error to ``target`` (B,), mean over B and summed over members.
 
-        Returns the errors (E, B, 1). One member after the other, forward and back, while its units are in the cache.
+        Returns the errors (E, B, 1).
         """
         run, goal, share = self._pass(x), target.unsqueeze(-1), 2 / target.shape[0]
         for net, out in zip(self._nets, run.member_outputs, strict=True):
@@ -133,20 +128,16 @@ class Ensemble(Copied):
         return run.outputs
 
     def backward(self, x: Tensor, grad: Tensor) -> None:
-        """After ``forward(x)``: write ``self.grad`` from d loss / d outputs (E, R, out).
-
-        ``grad`` is that of the first R <= B rows; the loss does not depend on the others.
-        """
+        """After ``forward(x)``: write ``self.grad`` from d loss / d outputs (E, R, out) of the first R <= B rows."""
         run, rows = self._pass(x), grad.shape[1]
         grads = [to_units[:rows] for to_units in run.grads]
         for j, net in enumerate(self._nets):
             _backward(net, x[:rows], [units.first(rows) for units in run.hidden[j]], grad[j], grads)
 
     def min_q_and_grad(self, x: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
-        """The smallest output (B,) over members of one output each, and its gradient (B, inputs).
+        """The smallest output (B,) over members, and its gradient by the last ``inputs`` columns of x (B, in).
 
-        The gradient is that of the last ``inputs`` columns of x (B, in). It passes through one member in each row, so
-        each member works on its own rows only.
+        The gradient passes through one member in each row, so each member works on its own rows only.
         """
         values, run = self.forward(x).numpy()[..., 0], self._pass(x)
         value, which = torch.from_numpy(values.min(0)), values.argmin(0)
@@ -171,7 +162,7 @@ class Ensemble(Copied):
 
 
 def as_module(net: Ensemble, outputs: int, bounded: bool = False) -> nn.Sequential:
-    """A network with one member as a module of its own: its first ``outputs``, through a tanh if ``bounded``."""
+    """A network with one member as a torch module: its first ``outputs``, through a tanh if ``bounded``."""
     units = nn.Tanh if net.activation == "tanh" else nn.ReLU
     layers: list[nn.Module] = []
     for weight, bias in zip(net.weights, net.biases, strict=True):
@@ -183,7 +174,7 @@ def as_module(net: Ensemble, outputs: int, bounded: bool = False) -> nn.Sequenti
 
 
 class _Layer:
-    """One layer of one member: weights with the bias below them (in + 1, out), and their gradient."""
+    """One layer of one member: weights with the bias below them (in + 1, out), and its gradient."""
 
     def __init__(self, whole: Tensor, whole_grad: Tensor) -> None:
         self.whole, self.whole_grad = whole, whole_grad
@@ -193,54 +184,54 @@ class _Layer:
 
 
 class _Units:
-    """The units of one hidden layer, (B, width), and a column of ones beside them.
+    """The ReLU units of one hidden layer, (B, width), with a column of ones beside them.
 
-    More ones follow, so that every row begins at a multiple of 64 bytes; and ReLU leaves a 1 alone.
+    Rows are padded with ones to a multiple of 64 bytes; ReLU does not change them.
     """
 
     def __init__(self, padded: Tensor, width: int) -> None:
         self.padded, self.units, self.table = padded, padded[:, :width], padded[:, : width + 1]
         self.transposed = self.table.t()
         self.sums = self.units
-        """(B, width): where the layer below writes its product."""
+        """(B, width): where the layer below writes its output."""
 
     @classmethod
     def allocate(cls, batch: int, width: int) -> "_Units":
         return cls(torch.ones(batch, 16 * (width // 16 + 1)), width)
 
     def first(self, rows: int) -> "_Units":
-        """The same for the first rows only."""
+        """The units of the first rows."""
         return self if rows == self.table.shape[0] else type(self)(self.padded[:rows], self.units.shape[1])
 
     def activated(self) -> Tensor:
-        """(B, width + 1), after ReLU in place."""
+        """Apply ReLU in place; returns (B, width + 1)."""
         self.padded.relu_()
         return self.table
 
     def back(self, grad: Tensor, out: Tensor) -> Tensor:
-        """The gradient (B, width) before ReLU, in ``out``: it passes where the unit was on."""
+        """The gradient (B, width) before ReLU, in ``out``."""
         return torch.ops.aten.threshold_backward.grad_input(grad, self.units, 0, grad_input=out)
 
     def gather(self, rows: Tensor, into: Any) -> None:
-        """Copy what ``back`` reads of some rows into the first rows of others."""
+        """Copy what ``back`` reads of these rows."""
         torch.index_select(self.padded, 0, rows, out=into.padded)
 
 
 class _TanhUnits(_Units):
-    """The same with tanh, which does not leave a 1 alone."""
+    """Units with tanh."""
 
     def activated(self) -> Tensor:
-        """(B, width + 1), after tanh in place."""
+        """Apply tanh in place, but not to the ones."""
         self.units.tanh_()
         return self.table
 
     def back(self, grad: Tensor, out: Tensor) -> Tensor:
-        """The gradient (B, width) before tanh, in ``out``: 1 - tanh^2 of it passes."""
+        """The gradient (B, width) before tanh, in ``out``."""
         return torch.ops.aten.tanh_backward.grad_input(grad, self.units, grad_input=out)
 
 
 class _NormUnits(_Units):
-    """The same with x -> (x - mean) / sqrt(variance + epsilon) over the units of a row before ReLU."""
+    """Units with layer norm before ReLU: (x - mean) / sqrt(variance + epsilon) over the units of a row."""
 
     def __init__(self, padded: Tensor, width: int, sums: Tensor | None = None, moments: Tensor | None = None) -> None:
         super().__init__(padded, width)
@@ -248,16 +239,16 @@ class _NormUnits(_Units):
         self.sums = torch.empty(rows, width) if sums is None else sums
         self.moments = torch.empty(2, rows, 1) if moments is None else moments
         """Mean and 1 / standard deviation of each row."""
-        self.scale, self.shift = torch.ones(width), torch.zeros(width)  # without which torch's kernel is half as fast
+        self.scale, self.shift = torch.ones(width), torch.zeros(width)  # torch's kernel is slower without
 
     def first(self, rows: int) -> "_NormUnits":
-        """The same for the first rows only."""
+        """The units of the first rows."""
         if rows == self.table.shape[0]:
             return self
         return _NormUnits(self.padded[:rows], self.units.shape[1], self.sums[:rows], self.moments[:, :rows])
 
     def activated(self) -> Tensor:
-        """(B, width + 1), after the norm and ReLU."""
+        """Apply layer norm and ReLU; returns (B, width + 1)."""
         width = self.sums.shape[1:]
         normal, *moments = torch.native_layer_norm(self.sums, width, self.scale, self.shift, NORM_EPSILON)
         torch.clamp(normal, min=0, out=self.units)
@@ -265,7 +256,7 @@ class _NormUnits(_Units):
         return self.table
 
     def back(self, grad: Tensor, out: Tensor) -> Tensor:
-        """The gradient (B, width) before the norm, in ``out``."""
+        """The gradient (B, width) before layer norm, in ``out``."""
         grad = super().back(grad, out)
         mean, deviation = self.moments
         to_sums = torch.ops.aten.native_layer_norm_backward(
@@ -274,7 +265,7 @@ class _NormUnits(_Units):
         return out.copy_(to_sums)
 
     def gather(self, rows: Tensor, into: Any) -> None:
-        """Copy what ``back`` reads of some rows into the first rows of others."""
+        """Copy what ``back`` reads of these rows."""
         super().gather(rows, into)
         torch.index_select(self.sums, 0, rows, out=into.sums)
         into.moments.copy_(self.moments.index_select(1, rows))
@@ -284,7 +275,7 @@ UNITS: dict[str, type[_Units]] = {"relu": _Units, "tanh": _TanhUnits, "norm_relu
 
 
 def _forward(net: list[_Layer], x: Tensor, hidden: list[_Units], out: Tensor) -> None:
-    """(B, in) to (B, out)."""
+    """Write the output (B, out) for x (B, in)."""
     product(x, net[0].weight, hidden[0].sums, net[0].bias)
     for layer, below, units in zip(net[1:-1], hidden, hidden[1:], strict=False):
         product(below.activated(), layer.whole, units.sums)
@@ -292,10 +283,10 @@ def _forward(net: list[_Layer], x: Tensor, hidden: list[_Units], out: Tensor) ->
 
 
 def _backward(net: list[_Layer], x: Tensor, hidden: list[_Units], grad: Tensor, grads: list[Tensor]) -> None:
-    """From the gradient of the output (B, out) to those of the parameters."""
+    """Write the gradient of the parameters, from that of the output (B, out)."""
     for layer, below, to_units in reversed(list(zip(net[1:], hidden, grads, strict=True))):
         product(below.transposed, grad, layer.whole_grad)
-        # For one output an outer product, which mm is slow at.
+        # With one output it is an outer product, for which mm is slow.
         one = grad.shape[1] == 1
         grad = torch.mul(grad, layer.transposed, out=to_units) if one else product(grad, layer.transposed, to_units)
         grad = below.back(grad, grad)
@@ -304,7 +295,7 @@ def _backward(net: list[_Layer], x: Tensor, hidden: list[_Units], grad: Tensor, 
 
 
 def _to_inputs(net: list[_Layer], hidden: list[_Units], grads: list[Tensor], inputs: int) -> Tensor:
-    """Gradient of the one output with respect to the last ``inputs`` inputs, for given hidden units."""
+    """The gradient of the one output by the last ``inputs`` inputs, for given hidden units."""
     grad = net[-1].transposed.expand(grads[-1].shape[0], -1)
     for i in reversed(range(len(hidden))):
         if i < len(hidden) - 1:
@@ -314,7 +305,7 @@ def _to_inputs(net: list[_Layer], hidden: list[_Units], grads: list[Tensor], inp
 
 
 def product(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The matrix product of a (m, k) and b (k, n), in ``out`` (m, n), with a bias (n,) in every row."""
+    """The matrix product of a (m, k) and b (k, n), in ``out`` (m, n), plus a bias (n,)."""
     rows, columns = out.shape
     if ONEDNN is not None and columns >= NARROW and rows * a.shape[1] * columns >= LARGE:
         return out.copy_(ONEDNN(a, b.t(), bias, "none", [], ""))
@@ -322,18 +313,18 @@ def product(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None = None) -> Te
 
 
 ONEDNN: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch._C._has_mkldnn else None
-"""a (m, k) and b (n, k) to a b^T: torch's own name for oneDNN's product in float32; None where torch has none."""
+"""oneDNN's float32 product a b^T, which is faster than MKL's on AMD processors; None if torch lacks it."""
 
 
 class Adam(Copied):
-    """Adam on one flat parameter, after clipping the gradient's norm.
+    """Adam on one flat vector of parameters, with gradient clipping.
 
     Args:
-        flat: the parameters; a step moves them.
-        grad: their gradient, which a step reads and may scale.
-        learning_rate: of Adam, with its usual betas.
-        max_norm: the gradient is scaled down to this 2-norm where it is longer; inf never does.
-        epsilon: of Adam's denominator.
+        flat: the parameters.
+        grad: their gradient, which a step may scale.
+        learning_rate: learning rate; the betas are Adam's usual ones.
+        max_norm: the gradient is clipped to this 2-norm; inf never clips.
+        epsilon: added to Adam's denominator.
     """
 
     def __init__(
@@ -344,7 +335,7 @@ class Adam(Copied):
         self.mean, self.square, self.count = torch.zeros_like(flat), torch.zeros_like(flat), torch.tensor(0.0)
 
     def step(self) -> None:
-        """One step along the gradient, by the kernel of torch's fused Adam: its wrappers cost more than the kernel."""
+        """One step by the kernel of torch's fused Adam, without its slower wrappers."""
         scale = None
         if self.max_norm < math.inf:
             norm = math.sqrt(torch.dot(self.grad, self.grad).item())
@@ -359,20 +350,16 @@ class Adam(Copied):
         )  # fmt: skip
 
     def _sweep(self) -> None:
-        """Set to 0 what has decayed away.
-
-        The moments of a unit that has died shrink until they are subnormal, rounding keeps them there, and a step takes
-        ten times as long. At 1e-30 they move no parameter (the denominator is at least 1e-8).
-        """
+        """Set tiny moments to 0: those of a dead unit become subnormal numbers, which make a step ten times slower."""
         for moment in (self.mean, self.square):
             moment.masked_fill_(moment.abs() < 1e-30, 0.0)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next step depends on, besides parameters and gradient."""
+        """Adam's moments and step count."""
         return {"mean": self.mean, "square": self.square, "count": self.count}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where ``state_dict`` was taken."""
+        """Continue from where ``state_dict`` was taken."""
         for name, tensor in self.state_dict().items():
             tensor.copy_(state[name])
 
@@ -382,15 +369,15 @@ class _Pass:
     """The buffers of one forward and backward pass at one batch size B."""
 
     hidden: list[list[_Units]]
-    """Hidden units, by member and layer."""
+    """Hidden units per member and layer."""
     grads: list[Tensor]
-    """Their gradients (B, width), by layer: the members take turns."""
+    """Their gradients (B, width) per layer, shared by the members."""
     gathered: list[_Units]
-    """Some rows of the hidden units of one member, by layer."""
+    """Some rows of the hidden units of one member, per layer."""
     outputs: Tensor
     """(E, B, out)"""
     member_outputs: list[Tensor]
-    """The same, (B, out) each."""
+    """Views of ``outputs``, (B, out) each."""
 
     @classmethod
     def allocate(cls, members: int, batch: int, sizes: tuple[int, ...], units: type[_Units]) -> "_Pass":

@@ -7,13 +7,12 @@ from torch import Tensor, nn
 class Normalizer(nn.Module):
     """(x - mean) / (std + epsilon) by entry, over everything ``update`` was shown; until then the identity.
 
-    The last ``kept`` entries pass through bit for bit: they are the previous action, which the layer needs as it was
-    handed to the actuators.
+    The last ``kept`` entries, the previous action, pass through bit for bit: the layer needs them unnormalised.
 
     Args:
         size: n, entries of an observation.
-        kept: how many of the last ones are never touched.
-        epsilon: keeps an entry that hardly moves from being blown up; in the entry's units.
+        kept: how many of the last entries are not normalised.
+        epsilon: bounds the scale of an entry that hardly varies; in the entry's units.
     """
 
     mean: Tensor
@@ -34,19 +33,19 @@ class Normalizer(nn.Module):
 
     @torch.no_grad()
     def update(self, seen: Tensor) -> None:
-        """Count the observations (B, n) in."""
+        """Update mean and variance with observations (B, n)."""
         moving = seen[:, : self.moving]
         mean = moving.mean(0)
         variance = (moving - mean).square_().mean(0)  # a fifth of var_mean's time
         self.count += seen.shape[0]
         share, away = seen.shape[0] / self.count, mean - self.mean
-        # Of two groups taken together: the mean of their variances, and the variance of their means.
+        # The variance of two groups together: the mean of their variances plus the variance of their means.
         self.variance += share * (variance - self.variance) + share * (1 - share) * away.square()
         self.mean += share * away
         self.shift[: self.moving] = self.mean
         self.scale[: self.moving] = 1 / (self.variance.sqrt() + self.epsilon)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalised, (..., m): the last m entries of observations, if there are not all n."""
+        """Normalise the last m entries of observations, (..., m); all of them where m is n."""
         first = self.shift.shape[0] - x.shape[-1]
         return (x - self.shift[first:]).mul_(self.scale[first:])

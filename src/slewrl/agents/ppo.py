@@ -1,14 +1,12 @@
 """PPO under rate limits (Schulman et al. 2017): the latent is PPO's action, and the layer maps it into F_t.
 
-For a fixed previous action the layer is one fixed map, whose Jacobian is the same in both halves of the ratio
-pi_new(a | s~) / pi_old(a | s~) and cancels. So ratio, KL divergence and entropy are those of the latent
-u ~ N(mean, std), exactly, whatever the layer, and also where it clips and a has no density. The layer's
-``penalty_weight`` times its penalty is part of the actor's loss, as in `sac.py`.
+For a given previous action the layer is a fixed map, whose Jacobian cancels in pi_new(a | s~) / pi_old(a | s~). So
+ratio, KL divergence and entropy are exactly those of the latent u ~ N(mean, std), whatever the layer, even where it
+clips. The layer's penalty is part of the actor's loss, as in `sac.py`.
 
-Collecting and learning take turns: T steps of every environment (`rollout.py`), then ``epochs`` passes over them in
-minibatches. Networks run forward and backward by hand (`nets.py`), and actor, critic and log std lie in one vector, so
-that clipping and Adam are one operation each. Values, means and log-probabilities of a rollout are computed in one
-pass at its end, since the policy does not change before.
+Networks have hand-written backward passes (`nets.py`), and actor, critic and log std lie in one vector, so that
+gradient clipping and Adam are one operation each. Values, means and log-probabilities of a rollout are computed in one
+pass at its end.
 """
 
 import copy
@@ -22,8 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from slewrl.agents.action_value import ActionValue
-from slewrl.agents.base import Agent, Floats, Sample
-from slewrl.agents.config import COUNT, NETWORK, NOT_NEGATIVE, POSITIVE, SHARE, SWITCH, WIDTHS, check_config, one_of
+from slewrl.agents.base import Agent, Bools, Floats, Sample
+from slewrl.agents.config import COUNT, NETWORK, NOT_NEGATIVE, POSITIVE, SHARE, SWITCH, WIDTHS, Checked, one_of
 from slewrl.agents.nets import Adam, Ensemble, as_module
 from slewrl.agents.normalize import Normalizer
 from slewrl.agents.replay import Batch
@@ -35,14 +33,14 @@ from slewrl.limits.augmented import previous_action
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 SLOWEST, FASTEST = 1e-5, 1e-2
-"""The adaptive learning rate stays between these, as in rsl_rl."""
-AT_ONCE = 2048
-"""Rows of a rollout that pass through a network together: more would only take memory, and fall out of the cache."""
+"""Bounds of the adaptive learning rate, as in rsl_rl."""
+CHUNK = 2048
+"""Rows of a rollout that pass through a network at once, so that they fit the cache."""
 
 
 @dataclass(frozen=True)
-class PPOConfig:
-    """Stable-Baselines3's PPO (2.x); what is not its own is marked ours."""
+class PPOConfig(Checked):
+    """The defaults of Stable-Baselines3's PPO (2.x); what is not its own is marked ours."""
 
     rollout: Annotated[int, COUNT] = 2048
     """T: steps of each environment between two updates."""
@@ -51,17 +49,17 @@ class PPOConfig:
     epochs: Annotated[int, COUNT] = 10
     """Passes over a rollout."""
     learning_rate: Annotated[float, POSITIVE] = 3e-4
-    """Of Adam (epsilon 1e-5), for everything."""
+    """Learning rate of Adam (epsilon 1e-5)."""
     clip_range: Annotated[float, POSITIVE] = 0.2
-    """The ratio counts up to 1 + this, or down to 1 - this."""
+    """The ratio is clipped to 1 - this and 1 + this."""
     discount: Annotated[float, SHARE] = 0.99
-    """gamma."""
+    """Discount factor gamma."""
     gae_lambda: Annotated[float, SHARE] = 0.95
-    """lambda of the advantage estimates."""
+    """lambda of the generalised advantage estimates."""
     value_weight: Annotated[float, NOT_NEGATIVE] = 0.5
-    """Of the squared error of the value in the loss."""
+    """Weight of the squared error of the value in the loss."""
     entropy_weight: Annotated[float, NOT_NEGATIVE] = 0.0
-    """Of the latent's entropy in the loss."""
+    """Weight of the latent's entropy in the loss."""
     max_grad_norm: Annotated[float, POSITIVE] = 0.5
     """The gradient of all parameters together is clipped to this norm."""
     normalize_advantage: Annotated[bool, SWITCH] = True
@@ -69,61 +67,55 @@ class PPOConfig:
     hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (64, 64)
     """Widths of the hidden layers of actor and critic, tanh between them."""
     normalize: Annotated[bool, SWITCH, NETWORK] = False
-    """Whether to normalise observations, all but the previous action; ours. The statistics are those of the rollouts
-    before, so that a rollout is learned from as it was collected."""
+    """Whether to normalise observations, all but the previous action, by the statistics of earlier rollouts; ours."""
     desired_kl: Annotated[float, NOT_NEGATIVE] = 0.0
-    """Above 0: the learning rate follows the KL divergence of each minibatch, as rsl_rl has it."""
+    """Above 0: the learning rate is adapted to the KL divergence of each minibatch, as in rsl_rl."""
     advantage: Annotated[str, one_of("gae", "action"), NETWORK] = "gae"
-    """"gae", or "action": from a Q network of executed actions with replay (`action_value.py`); ours."""
+    """How advantages are estimated: "gae", or "action", by a Q network with replay (`action_value.py`); ours."""
     q_hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (128, 128)
-    """Widths of each critic of "action"; ours."""
+    """Widths of the hidden layers of each critic of "action"; ours."""
     q_updates: Annotated[float, POSITIVE] = 0.5
-    """Updates of "action"'s critics per environment step, made before each update of the policy; ours."""
+    """Updates of the critics of "action" per environment step, made before each update of the policy; ours."""
     q_draws: Annotated[int, COUNT] = 8
-    """Actions drawn for the baseline of "action"; ours."""
-
-    def __post_init__(self) -> None:
-        """Refuse what no run could use."""
-        check_config(self)
+    """Actions sampled for the baseline of "action"; ours."""
 
 
 # ---------------------------------------------------------------------- formulas
 
 
 def log_density(latent: NDArray[Any], mean: NDArray[Any], std: NDArray[Any]) -> NDArray[Any]:
-    """log N(latent; mean, std) over joints: (B, d), (B, d) and (d,) to (B,)."""
+    """log N(latent; mean, std), summed over joints: (B, d), (B, d) and (d,) to (B,)."""
     return standard_density(np.square((latent - mean) / std), std)
 
 
 def standard_density(squares: NDArray[Any], std: NDArray[Any]) -> NDArray[Any]:
-    """The same of the squares of standardised latents, (B, d)."""
-    # As a product, which is faster than ``sum`` over a short axis.
+    """The same from the squares (B, d) of ``(latent - mean) / std``."""
+    # A matrix product is faster than ``sum`` over a short axis.
     exponent: NDArray[Any] = squares @ np.full(len(std), -0.5, squares.dtype)
     return exponent - float(np.log(std).sum() + len(std) * LOG_SQRT_2PI)
 
 
 def clipped_loss(ratio: NDArray[Any], advantage: NDArray[Any], clip: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """-min(A r, A clip(r, 1 - c, 1 + c)) of each step, and its slope in log r; (B,) each."""
+    """-min(A r, A clip(r, 1 - c, 1 + c)) of each step, and its derivative by log r; (B,) each."""
     plain, limited = advantage * ratio, advantage * np.minimum(np.maximum(ratio, 1 - clip), 1 + clip)
     return -np.minimum(plain, limited), np.where(plain <= limited, -plain, 0)
 
 
 def divergence(mean: NDArray[Any], std: NDArray[Any], new_mean: NDArray[Any], new_std: NDArray[Any]) -> NDArray[Any]:
-    """KL(N(mean, std) || N(new_mean, new_std)) over joints: (B, d) and (d,) twice, to (B,)."""
+    """KL(N(mean, std) || N(new_mean, new_std)), summed over joints: (B, d) and (d,) twice, to (B,)."""
     squares = (np.square(std) + np.square(mean - new_mean)) / (2 * np.square(new_std))
-    kl: NDArray[Any] = (np.log(new_std / std) + squares - 0.5).sum(-1)
-    return kl
+    return (np.log(new_std / std) + squares - 0.5).sum(-1)
 
 
 def adapted_rate(rate: float, kl: float, desired: float) -> float:
-    """rsl_rl's learning rate: 1.5 times less where the KL divergence is above twice the desired, more below half."""
+    """rsl_rl's rule: divide the rate by 1.5 if the KL divergence is above twice the desired, multiply it below half."""
     if kl > 2 * desired:
         return max(SLOWEST, rate / 1.5)
     return min(FASTEST, rate * 1.5) if 0 < kl < desired / 2 else rate
 
 
 def check_latent(layer: ActionLayer) -> None:
-    """Refuse a layer whose draws are no map of a Gaussian latent: there the Jacobian does not cancel."""
+    """Refuse a layer whose samples are not a map of a Gaussian latent: there the Jacobian does not cancel."""
     if type(layer).sample is not ActionLayer.sample or type(layer).draw is not ActionLayer.draw:
         raise ValueError(
             f"layer {type(layer).__name__} does not map one draw of a Gaussian latent, whose ratio PPO needs: "
@@ -135,23 +127,14 @@ def check_latent(layer: ActionLayer) -> None:
 
 
 class PPO(Copied, Agent):
-    """See the module.
-
-    Args:
-        config: hyperparameters.
-        limits: of the d joints.
-        layer: from latent to action; it needs a latent, which ``truncnorm`` has not.
-        observation_size: n of the augmented observation.
-        seed: of initial weights and of all noise.
-    """
+    """The PPO agent; its arguments are those of ``SAC``, with a layer that has a latent, unlike ``truncnorm``."""
 
     Config: ClassVar[type[PPOConfig]] = PPOConfig
     on_policy = True
     networks = ("parameters", "normalizer")
     values = 1
-    """How many critics of the state there are; an advantage that is not theirs needs none."""
+    """How many value functions there are with the advantage "gae"."""
     columns: tuple[str, ...] = ("critic_loss", "entropy", "kl", "clipped", "learning_rate")
-    """What train.csv has of the last update; docs/metrics.md."""
 
     def __init__(
         self, config: PPOConfig, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int
@@ -176,24 +159,21 @@ class PPO(Copied, Agent):
         """The steps since the last update; None before the first step."""
         self.action_value = self._action_value(n)
         if self.action_value:
-            self.columns = (*self.columns[1:], "q_loss")  # its critics' loss in the place of V's
+            self.columns = (*self.columns[1:], "q_loss")  # instead of the loss of V
 
     @property
     def replays(self) -> bool:
-        """Whether the agent learns from a replay, too."""
+        """See ``Agent``."""
         return self.action_value is not None
 
     def steps_before_learning(self, environments: int) -> int:
-        """Steps of all environments before the first update."""
+        """See ``Agent``."""
         return self.config.rollout * environments
 
     # ------------------------------------------------------------------ acting
 
     def act(self, observation: Tensor, explore: bool = True, averaged: bool = True) -> Decision:
-        """An action for augmented observations (N, n): drawn, to be learned from, or that of the mean latent.
-
-        What was drawn is part of the rollout; ``record`` has to follow.
-        """
+        """See ``Agent``; an explored step becomes part of the rollout, and ``record`` must come next."""
         mean = self.actor.forward(self._seen(observation))[0]
         box = self.limits.box_after(observation)
         if not explore:
@@ -205,41 +185,33 @@ class PPO(Copied, Agent):
         executed = self.layer.decide(latent, box).executed
         return Decision(executed, executed)
 
-    def record(
-        self, reward: Floats, following: Floats, terminated: NDArray[np.bool_], ended: NDArray[np.bool_]
-    ) -> bool:
-        """What came of the actions drawn last: (N,), (N, n), (N,), (N,); returns whether an update is due."""
-        self._collected.end(reward, following, terminated, ended)
+    def record(self, reward: Floats, next_observation: Floats, terminated: Bools, ended: Bools) -> bool:
+        """See ``Agent``; an update is due when the rollout is full."""
+        self._collected.end(reward, next_observation, terminated, ended)
         return self._collected.full
 
     def abandon(self) -> None:
-        """The episodes under way will not go on."""
+        """See ``Agent``."""
         if self.rollout:
             self.rollout.abandon()
 
     def latent_module(self) -> nn.Module:
-        """The mean latent (N, d) of augmented observations (N, n), as a module of its own, for export."""
+        """See ``Agent``; the mean latent."""
         normalizer = [copy.deepcopy(self.normalizer)] if self.config.normalize else []
         return nn.Sequential(*normalizer, *as_module(self.actor, self.joints))
 
     # ------------------------------------------------------------------ learning
 
-    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what diverges is refused in plain words afterwards
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # the trainer reports divergence
     def improve(self, sample: Sample, environments: int = 1, log: bool = True) -> dict[str, float]:
-        """Learn from the rollout and begin another; returns what to log.
-
-        Args:
-            sample: a batch of the replay; asked only where the agent ``replays``.
-            environments: the rollout knows how many.
-            log: whether they are read; there are few enough to make them always.
-        """
+        """Learn from the rollout and begin another; always returns the values to log."""
         seen = self._seen(torch.from_numpy(_flat(self._collected.observation)))
         mean, std = outputs(self.actor, seen), self._std()
         advantage, targets, judged = self.judge(seen, sample)
         table = self._table(seen.numpy(), mean, std, advantage, targets)
         losses = np.array([self._descend(batch) for _ in range(self.config.epochs) for batch in self._shuffled(table)])
         kl = divergence(mean, std, outputs(self.actor, seen), self._std()).mean()
-        if self.config.normalize:  # only now: a rollout is learned from as it was collected
+        if self.config.normalize:  # only now: the rollout was collected with the old statistics
             self.normalizer.update(torch.from_numpy(_flat(self._collected.observation)))
         self._collected.filled = 0
         critic_loss, clipped = losses.mean(0).tolist()
@@ -250,7 +222,10 @@ class PPO(Copied, Agent):
         return {name: about[name] for name in self.columns}
 
     def judge(self, seen: Tensor, sample: Sample) -> tuple[NDArray[Any], list[NDArray[Any]], dict[str, float]]:
-        """Of the rollout, as the networks see it (T N, n): advantages (T, N), targets of the critics, what to log."""
+        """Advantages (T, N) of the rollout, targets of the value functions, and values to log.
+
+        ``seen`` (T N, n) are the rollout's observations as the networks see them.
+        """
         if self.action_value is not None:
             return self._judge_actions(self.action_value, seen, sample)
         advantage, target = self.estimate(self.critics[0], seen, self._collected.reward)
@@ -259,19 +234,19 @@ class PPO(Copied, Agent):
     def _judge_actions(
         self, critics: ActionValue, seen: Tensor, sample: Sample
     ) -> tuple[NDArray[Any], list[NDArray[Any]], dict[str, float]]:
-        """The same of the action-conditioned advantage: Q is fitted first, and there is no V to fit."""
+        """The same for the action-conditioned advantage: Q is fitted first, and there is no V to fit."""
         updates = max(1, round(self.config.q_updates * len(seen)))
         loss = np.mean([self._fit_action_value(critics, sample()) for _ in range(updates)])
-        executed = torch.from_numpy(previous_action(_flat(self._collected.following), self.joints))
-        some = zip(parts(seen), parts(executed), strict=True)
-        judged = [critics.advantage(x, a, self._draw, self.config.q_draws) for x, a in some]
+        executed = torch.from_numpy(previous_action(_flat(self._collected.next_observation), self.joints))
+        chunks = zip(torch.split(seen, CHUNK), torch.split(executed, CHUNK), strict=True)
+        judged = [critics.advantage(x, a, self._draw, self.config.q_draws) for x, a in chunks]
         return np.concatenate(judged).reshape(self._collected.reward.shape), [], {"q_loss": float(loss)}
 
     def estimate(self, critic: Ensemble, seen: Tensor, signal: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The advantages of a signal (T, N) that ``critic`` foresees, and the returns it is to be fitted to."""
+        """The advantages of a reward or cost (T, N) whose value is ``critic``, and the returns to fit it to."""
         rollout, config = self._collected, self.config
-        following = self._seen(torch.from_numpy(_flat(rollout.following)))
-        value, next_value = (outputs(critic, x).reshape(signal.shape) for x in (seen, following))
+        next_seen = self._seen(torch.from_numpy(_flat(rollout.next_observation)))
+        value, next_value = (outputs(critic, x).reshape(signal.shape) for x in (seen, next_seen))
         ends = (rollout.terminated, rollout.ended)
         advantage = gae(signal, value, next_value, *ends, config.discount, config.gae_lambda)
         return advantage, advantage + value
@@ -284,33 +259,32 @@ class PPO(Copied, Agent):
         advantage: NDArray[Any],
         targets: list[NDArray[Any]],
     ) -> Floats:
-        """A row for each step of the rollout: all that a minibatch needs, side by side, so that it takes one copy."""
+        """All that minibatches need, one row per step of the rollout, so that a minibatch takes one copy."""
         latent = _flat(self._collected.latent)
         numbers = [log_density(latent, mean, std), advantage.ravel(), *(target.ravel() for target in targets)]
         self._std_before = std  # all steps share it
         return np.concatenate([seen, latent, mean, np.stack(numbers, -1)], -1, dtype=np.float32)
 
     def _shuffled(self, table: Floats) -> Any:
-        """Minibatches of one pass, each in a buffer that the next one of its size overwrites.
+        """Minibatches of one epoch, each in a buffer that the next one of its size overwrites.
 
-        A last one of a single step joins the one before: alone its advantage could not be normalised.
+        A single step left over joins the last minibatch, since one advantage cannot be normalised.
         """
         order = torch.randperm(len(table), generator=self.generator).numpy()
         starts = list(range(0, len(order), self.config.minibatch))
         if len(order) % self.config.minibatch == 1 and len(starts) > 1:
             starts.pop()
-        for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
-            some = order[start:end]
-            if len(some) not in self._batches:
-                self._batches[len(some)] = _Minibatch(len(some), table.shape[1], self.actor.sizes[0], self.joints)
-            batch = self._batches[len(some)]
-            table.take(some, axis=0, out=batch.table, mode="clip")  # "clip": the default would copy twice
+        for rows in np.split(order, starts[1:]):
+            if len(rows) not in self._batches:
+                self._batches[len(rows)] = _Minibatch(len(rows), table.shape[1], self.actor.sizes[0], self.joints)
+            batch = self._batches[len(rows)]
+            table.take(rows, axis=0, out=batch.table, mode="clip")  # "clip": the default would copy twice
             yield batch
 
     def _descend(self, batch: "_Minibatch") -> tuple[float, float]:
         """One gradient step on E[clipped loss + lambda penalty] - c_H entropy + c_V squared error of the value.
 
-        Returns the squared error, and the share of ratios beyond the clip range.
+        Returns the squared error, and the share of ratios outside the clip range.
         """
         config, size, std = self.config, len(batch.table), self._std()
         mean = self.actor.forward(batch.seen)[0].numpy()
@@ -338,7 +312,7 @@ class PPO(Copied, Agent):
         return error, float(np.count_nonzero(np.abs(ratio - 1) > config.clip_range)) / size
 
     def _penalty(self, mean: NDArray[Any], std: NDArray[Any], batch: "_Minibatch") -> tuple[NDArray[Any], NDArray[Any]]:
-        """The gradient of lambda E[penalty] in latents drawn anew, (B, d), and the noise they were drawn with."""
+        """The gradient (B, d) of lambda E[penalty] by newly sampled latents, and their noise."""
         noise = self._noise(mean.shape)
         latent = torch.from_numpy(mean + std * noise.numpy())
         judged, penalty, vjp_fn = self.layer.vjp(latent, self.limits.box(batch.previous, check=False))
@@ -359,7 +333,7 @@ class PPO(Copied, Agent):
         return critics.update(batch, self._draw)
 
     def _draw(self, seen: Tensor) -> Tensor:
-        """Executed actions (B, d), drawn from the policy, for observations (B, n) as the networks see them."""
+        """Sample executed actions (B, d) from the policy, for observations (B, n) as the networks see them."""
         mean = self.actor.forward(seen)[0]
         latent = torch.addcmul(mean, self.log_std.exp(), self._noise(mean.shape))
         return self.layer.decide(latent, self.limits.box_after(seen)).executed
@@ -367,7 +341,7 @@ class PPO(Copied, Agent):
     # ------------------------------------------------------------------ parts
 
     def _join(self) -> None:
-        """Keep all parameters in one vector, their gradient in another, and the log std in both."""
+        """Make networks and log std views of one vector of parameters and one of gradients."""
         nets = [self.actor, *self.critics]
         sizes = [*(len(net.flat) for net in nets), self.joints]
         parts = list(zip(self.flat.split(sizes), self.grad.split(sizes), strict=True))  # type: ignore[no-untyped-call]
@@ -383,13 +357,11 @@ class PPO(Copied, Agent):
         return self.rollout
 
     def _seen(self, observation: Tensor) -> Tensor:
-        """What the networks are given; the previous action is as it was."""
-        seen: Tensor = self.normalizer(observation) if self.config.normalize else observation
-        return seen
+        """What the networks see: observations, normalised if the config says so."""
+        return self.normalizer(observation) if self.config.normalize else observation
 
     def _std(self) -> NDArray[np.float32]:
-        std: NDArray[np.float32] = np.exp(self.log_std.numpy())
-        return std
+        return np.exp(self.log_std.numpy())
 
     def _noise(self, shape: Any) -> Tensor:
         return torch.randn(shape, generator=self.generator)
@@ -397,7 +369,7 @@ class PPO(Copied, Agent):
     # ------------------------------------------------------------------ saving
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next step depends on, as tensors and numbers."""
+        """See ``Agent``."""
         state: dict[str, Any] = {
             "parameters": self.flat,
             "optimiser": self.optimiser.state_dict(),
@@ -411,7 +383,7 @@ class PPO(Copied, Agent):
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where ``state_dict`` was taken."""
+        """See ``Agent``."""
         self.flat.copy_(state["parameters"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.optimiser.learning_rate = state["learning_rate"]
@@ -422,45 +394,39 @@ class PPO(Copied, Agent):
             self.action_value.load_state_dict(state["action_value"])
 
     def load_weights(self, state: dict[str, Any]) -> None:
-        """Take the networks alone, those of the action-conditioned advantage with them."""
+        """See ``Agent``; includes the networks of the action-conditioned advantage."""
         super().load_weights(state)
         if self.action_value:
             self.action_value.load_weights(state["action_value"])
 
 
 class _Minibatch:
-    """The columns of B rows, as views into one buffer."""
+    """A minibatch of B steps: views of the columns of one buffer."""
 
     def __init__(self, size: int, width: int, n: int, d: int) -> None:
         self.table = np.empty((size, width), np.float32)
         whole = torch.from_numpy(self.table)
         self.seen, self.previous = whole[:, :n], previous_action(whole[:, :n], d)
-        """(B, n), as the networks see it, and (B, d)."""
+        """(B, n), as the networks see it, and the previous action (B, d)."""
         self.latent, self.mean = self.table[:, n : n + d], self.table[:, n + d : n + 2 * d]
-        """(B, d) each: what was drawn, and the mean it was drawn about."""
+        """(B, d) each: the latent and the mean it was sampled about."""
         self.log_prob, self.advantage = self.table[:, n + 2 * d], self.table[:, n + 2 * d + 1]
-        """(B,) each: of what was drawn, when it was."""
+        """(B,) each: at the time of the rollout."""
         self.targets = list(whole[:, n + 2 * d + 2 :].unbind(-1))
-        """(B,) for each critic."""
+        """(B,) for each value function."""
 
 
 def outputs(net: Ensemble, x: Tensor) -> NDArray[np.float32]:
-    """(B, out) of a network with one member, for (B, in)."""
-    return np.concatenate([net.forward(part)[0].numpy().copy() for part in parts(x)])
-
-
-def parts(x: Tensor) -> list[Tensor]:
-    """Of ``AT_ONCE`` rows each, the last of what is left."""
-    return [x[start : start + AT_ONCE] for start in range(0, len(x), AT_ONCE)]
+    """Outputs (B, out) of a network with one member, for inputs (B, in)."""
+    return np.concatenate([net.forward(chunk)[0].numpy().copy() for chunk in torch.split(x, CHUNK)])
 
 
 def normalized(x: NDArray[Any]) -> NDArray[Any]:
-    """To mean 0 and (sample) standard deviation 1, (B,)."""
+    """Shift and scale (B,) to mean 0 and sample standard deviation 1."""
     centred = x - x.mean()
-    result: NDArray[Any] = centred / (math.sqrt(float(centred @ centred) / (len(x) - 1)) + 1e-8)
-    return result
+    return centred / (math.sqrt(float(centred @ centred) / (len(x) - 1)) + 1e-8)
 
 
 def _flat(x: NDArray[Any]) -> NDArray[Any]:
-    """(T, N, k) to (T N, k)."""
+    """Reshape (T, N, k) to (T N, k)."""
     return x.reshape(-1, x.shape[-1])

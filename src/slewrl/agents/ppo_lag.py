@@ -1,13 +1,11 @@
-"""PPO-Lagrangian (Ray et al. 2019): rate limits as a price, not as a map; what a constrained MDP makes of them.
+"""PPO-Lagrangian (Ray et al. 2019): rate limits as the cost of a constrained MDP, which does not prevent violations.
 
-Actions range over everything (layer ``none``). The cost of a step is the share of joints whose increment left F_t,
-decided exactly by the same audit that counts violations; its mean over steps is the violation rate of docs/metrics.md.
-A second critic foresees discounted costs, and the policy climbs
+Actions are unconstrained (layer ``none``). The cost of a step is the share of joints whose increment left F_t; its mean
+is the violation rate of docs/metrics.md. A second critic estimates discounted costs, and the advantage is
 
     (A_reward - multiplier A_cost) / (1 + multiplier),    multiplier <- max(0, multiplier + rate (mean cost - limit)),
 
-the multiplier moving once for each rollout, before the policy does. With a limit of 0 it never sinks. Nothing here
-keeps a single step inside the limit: violations are counted, not prevented.
+where the multiplier is updated once per rollout, before the policy.
 """
 
 from dataclasses import dataclass
@@ -27,24 +25,23 @@ from slewrl.limits.augmented import previous_action
 
 @dataclass(frozen=True)
 class PPOLagConfig(PPOConfig):
-    """PPO's, and the price of a violation; all ours."""
+    """PPO's hyperparameters and those of the multiplier; all ours."""
 
     cost_limit: Annotated[float, SHARE] = 0.0
-    """Mean cost per step that is free: a share of joint steps, in [0, 1]."""
+    """Mean cost per step that is allowed: a share of joint steps, in [0, 1]."""
     multiplier_rate: Annotated[float, NOT_NEGATIVE] = 0.1
-    """What the multiplier grows by, per rollout, if every joint of every step violates its limit."""
+    """Growth of the multiplier per rollout in which every joint violates its limit at every step."""
     initial_multiplier: Annotated[float, NOT_NEGATIVE] = 0.0
-    """Reward per unit of cost at the start."""
+    """Initial multiplier: reward per unit of cost."""
 
     def __post_init__(self) -> None:
-        """Refuse what no run could use."""
         super().__post_init__()
         if self.advantage != "gae":
             raise ValueError(f"advantage is {self.advantage!r}, but ppo_lag weighs two estimates: expected 'gae'")
 
 
 class PPOLag(PPO):
-    """See the module; the arguments are those of PPO, but the layer must be a soft one."""
+    """The PPO-Lagrangian agent; its arguments are those of ``PPO``, with a layer that is not hard."""
 
     Config: ClassVar[type[PPOLagConfig]] = PPOLagConfig
     values = 2
@@ -63,29 +60,29 @@ class PPOLag(PPO):
         self.multiplier = config.initial_multiplier
 
     def judge(self, seen: Tensor, sample: Sample) -> tuple[NDArray[Any], list[NDArray[Any]], dict[str, float]]:
-        """Advantages of the Lagrangian, targets of both critics; moves the multiplier."""
+        """Advantages of the Lagrangian and targets of both critics; updates the multiplier."""
         cost = self.cost()
-        gain, to_gain = self.estimate(self.critics[0], seen, self._collected.reward)
-        harm, to_harm = self.estimate(self.critics[1], seen, cost)
+        reward_advantage, returns = self.estimate(self.critics[0], seen, self._collected.reward)
+        cost_advantage, costs = self.estimate(self.critics[1], seen, cost)
         config, mean = self.config, float(cost.mean())
         self.multiplier = moved(self.multiplier, mean, config.cost_limit, config.multiplier_rate)
-        advantage = (gain - self.multiplier * harm) / (1 + self.multiplier)
-        return advantage, [to_gain, to_harm], {"cost": mean, "multiplier": self.multiplier}
+        advantage = (reward_advantage - self.multiplier * cost_advantage) / (1 + self.multiplier)
+        return advantage, [returns, costs], {"cost": mean, "multiplier": self.multiplier}
 
     def cost(self) -> NDArray[np.float64]:
         """The share of joints that left F_t at each step of the rollout, (T, N)."""
         rollout = self._collected
-        # What was executed is the previous action of what followed.
-        executed, previous = (previous_action(_flat(x), self.joints) for x in (rollout.following, rollout.observation))
-        share: NDArray[np.float64] = self.limits.outside(executed, previous).mean(-1).reshape(rollout.reward.shape)
-        return share
+        # The executed action is the previous action of the next observation.
+        seen = (rollout.next_observation, rollout.observation)
+        executed, previous = (previous_action(_flat(x), self.joints) for x in seen)
+        return self.limits.outside(executed, previous).mean(-1).reshape(rollout.reward.shape)
 
     def state_dict(self) -> dict[str, Any]:
-        """PPO's and the multiplier."""
+        """See ``Agent``."""
         return {**super().state_dict(), "multiplier": self.multiplier}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where ``state_dict`` was taken."""
+        """See ``Agent``."""
         super().load_state_dict(state)
         self.multiplier = state["multiplier"]
 

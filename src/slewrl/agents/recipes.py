@@ -1,11 +1,11 @@
-"""Recipes: an agent's hyperparameters that go together, by name. Plain data, read without torch."""
+"""Recipes: named sets of an agent's hyperparameters. Plain data, read without torch."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
 class Recipe(NamedTuple):
-    """What differs from the defaults of RunSpec and of the agent's config."""
+    """Values that differ from the defaults of RunSpec and of the agent's config."""
 
     run: dict[str, Any]
     """Fields of RunSpec."""
@@ -24,7 +24,7 @@ _PAPER_AGENT = {
     "critic_input": "action",
     "layer_norm": False,
 }
-"""Table hyperparams_full, what SAC and TD3 share; it has no layer norm. What depends on the layer is `printed.py`'s."""
+"""What SAC and TD3 share of Table hyperparams_full; what depends on the layer is in `paper/printed.py`."""
 
 RECIPES: dict[str, dict[str, Recipe]] = {
     "sac": {
@@ -37,7 +37,6 @@ RECIPES: dict[str, dict[str, Recipe]] = {
                 "initial_temperature": 1.0,
                 "temperature_rate": 3e-4,
                 "target_entropy_per_joint": -1.0,
-                "noise": "white",
             },
         ),
     },
@@ -56,7 +55,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {
     },
     "fastsac": {
         "cpu": Recipe(
-            # 240 transitions and their mirror images are 480 rows: smaller batches leave a core more updates.
+            # 240 transitions and their mirror images are 480 rows: smaller batches allow more updates on a core.
             {
                 "environments": 128,
                 "batch_size": 240,
@@ -65,9 +64,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {
                 "evaluate_every": 400_000,
                 "evaluate_episodes": 32,
             },
-            # In single pilot runs of G1 on one core each of these made it learn faster: over a hundred times fewer
-            # updates than a GPU makes want a larger step, a horizon (67 steps) longer than a stride (50) is what
-            # staying up takes, and returns of -2 to 10 want atoms there.
+            # docs/robots.md says why.
             {
                 "actor_hidden": (256, 128, 64),
                 "critic_hidden": (256, 128, 64),
@@ -79,7 +76,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {
                 "value_range": (-10.0, 16.0),
             },
         ),
-        # As published: ten steps of everything before the first update, 1024 steps of everything in the replay.
+        # As published: 10 steps of every environment before the first update, 1024 in the replay buffer.
         "gpu": Recipe(
             {
                 "environments": 4096,
@@ -93,10 +90,10 @@ RECIPES: dict[str, dict[str, Recipe]] = {
         ),
     },
 }
-"""Agent -> recipe; the first is the default."""
+"""Recipes by agent and name; the first is the default."""
 
 NO_RECIPE = Recipe({"batch_size": 256}, {})
-"""Of PPO, which has no use for a batch size: what its runs have always written down."""
+"""For PPO, which does not use the batch size: the value its run.json always had."""
 
 
 def find(agent: str, recipe: str) -> Recipe:
@@ -113,12 +110,12 @@ def default(agent: str) -> str:
 
 
 def agent_options(agent: str, recipe: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What of an agent's config is not its default: the recipe's, and over it the run's own."""
+    """Options of an agent's config that are not its defaults: the recipe's, overridden by the run's own."""
     return {**find(agent, recipe).agent, **options}
 
 
 def upgraded(spec: dict[str, Any]) -> dict[str, Any]:
-    """A spec from before there were recipes, when SAC and TD3 had the paper's; any other as it is."""
+    """A spec from before there were recipes, when SAC and TD3 had the paper's values; any other is unchanged."""
     if "recipe" in spec:
         return spec
     kept = {"batch_size": 256} | {name: value for name, value in spec.items() if name != "preset"}

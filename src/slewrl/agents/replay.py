@@ -1,10 +1,9 @@
-"""A replay ring on disk: every observation stored once, in float32, resumable without copying.
+"""A replay buffer on disk: every observation stored once, in float32, resumable without copying.
 
-Each environment has its own ring of rows. A row holds the observation of a step, what was done and what came of it; the
-next observation is the next row's, so that a draw reads two neighbours in memory. An episode that ends leaves one more
-row, with its last observation and nothing else. The ring has more rows than are ever sampled from, so that what is
-written between two checkpoints never overwrites what was live at the first of them: a checkpoint is a flush and a few
-numbers, and a killed run goes on from the rows it finds, once their checksums match.
+Each environment has its own ring of rows. A row holds the observation, action, reward and end of a step; the next
+observation is that of the next row, and an episode that ends leaves one more row with its last observation. The ring
+has more rows than are sampled from, so that rows written between two checkpoints never overwrite those that were live
+at the first: a checkpoint is a flush and a few numbers.
 """
 
 import os
@@ -22,28 +21,22 @@ from slewrl.io.checksums import RingSums, blocks
 from slewrl.io.files import open_own, sync_folder
 
 ROWS = "rows.bin"
-"""The file of the rows."""
+"""Name of the file of rows."""
 TERMINATED, LAST = 1.0, 2.0
-"""Marks of a row: the step ended in a terminal state; the row is only the last observation of an episode."""
+"""Flags of a row: the step ended in a terminal state; the row is only the last observation of an episode."""
 
 
 class Batch(Copied):
     """B transitions as rows of one table, all float32: ``[observation | action | reward | terminated]``.
 
-    The first B rows are the transitions, the next B the rows that follow them, whose observation is the next one and
-    whose action is free: an agent writes there (and, once the stored one has served, over ``action``) what it wants
-    judged, and the critics read ``inputs`` in place. So a batch serves one update, and no observation is copied.
-
-    Args:
-        table: (2B, n + d + 2).
-        observation_size: n; the last d entries are the previous executed action.
-        action_size: d.
+    The first B rows are the transitions, the next B hold their next observations. An agent may overwrite ``action`` and
+    ``next_action``, and critics read ``inputs`` in place: a batch serves one update, and no observation is copied.
     """
 
     def __init__(self, table: Tensor, observation_size: int, action_size: int) -> None:
         self._table, self._sizes = table, (observation_size, action_size)
-        self.follow: Tensor | None = None
-        """(B,): what the value of the next observation counts for, where several steps were summed; else None."""
+        self.discount: Tensor | None = None
+        """(B,): the factor of the next value in multi-step returns; None for single steps."""
         self._join()
 
     def _join(self) -> None:
@@ -51,27 +44,27 @@ class Batch(Copied):
         self.size = size
         """B."""
         self.observations = table[:, :n]
-        """(2B, n): of the step, then after it; at the end of an episode its own last one, never the next reset's."""
+        """(2B, n): before the step, then after it; at the end of an episode its last one, not that of the reset."""
         self.observation, self.next_observation = self.observations[:size], self.observations[size:]
         self.action, self.next_action = table[:size, n : n + d], table[size:, n : n + d]
-        """(B, d) each: what the critic judges; the second is for the agent to write."""
+        """(B, d) each: the judged actions; the agent writes the second."""
         self.inputs, self.next_inputs = table[:size, : n + d], table[size:, : n + d]
         """(B, n + d) each: observation and action."""
         self.reward, self.terminated = table[:size, n + d], table[:size, n + d + 1]
-        """(B,) each; terminated is 1 where no value follows."""
+        """(B,) each; terminated is 1 after a terminal state."""
 
 
 class Replay(Copied):
-    """See the module.
+    """The replay buffer.
 
     Args:
         capacity: rows sampled from, over all environments.
         interval: most steps (over all environments) between two checkpoints.
-        environments: how many step in turn.
-        observation_size: n, with the previous action in it.
+        environments: how many environments step together.
+        observation_size: n, of the augmented observation.
         action_size: d.
-        folder: where the rows live; None keeps them in memory.
-        least: a file made for fewer rows than ``capacity``, but for no fewer than these, is grown; None refuses it.
+        folder: where the rows are stored; None keeps them in memory.
+        least: a file made for a smaller capacity, but at least this one, is grown; None refuses it.
     """
 
     def __init__(
@@ -89,17 +82,17 @@ class Replay(Copied):
         """Length of each ring."""
         self.observation_size, self.action_size = observation_size, action_size
         self.row_width = observation_size + action_size + 2
-        """Numbers of a row."""
+        """How many numbers a row has."""
         self.path = None if folder is None else folder / ROWS
         if self.path and least is not None:
             _grow(self.path, range(window(least, environments) + spare, self.rows), environments, self.row_width)
         self._stored = _array(self.path, (environments * self.rows, self.row_width))
         self.written = np.zeros(environments, dtype=np.int64)
-        """Rows ever written, by environment; row k lies at k modulo the ring."""
+        """Rows ever written, per environment; row k lies at k modulo the ring's length."""
         self._join()
 
     def _join(self) -> None:
-        self._table = np.asarray(self._stored)  # without the memmap class, whose every index costs microseconds
+        self._table = np.asarray(self._stored)  # not a memmap, whose indexing is slow
         self._sums = [RingSums(self._table[k * self.rows :][: self.rows]) for k in range(len(self.written))]
         self._batches: dict[int, tuple[NDArray[np.float32], Batch]] = {}
 
@@ -108,64 +101,40 @@ class Replay(Copied):
             raise TypeError(f"a Replay on the disk cannot be copied, as both would write to {self.path}: copy the run")
         return vars(self)
 
-    @property
-    def nbytes(self) -> int:
-        """What the rings take."""
-        return int(self._table.nbytes)
-
-    def __len__(self) -> int:
-        """Rows that can be drawn, last observations included."""
-        return int(np.minimum(self.written, self.window).sum())
-
     def add(
         self,
-        env: int,
+        env: Any,
         observation: NDArray[np.float32],
         action: NDArray[np.float32],
-        reward: float,
+        reward: Any,
         next_observation: NDArray[np.float32],
-        terminated: bool,
-        ended: bool,
+        terminated: Any,
+        ended: Any,
     ) -> None:
-        """One step of one environment; ``ended`` where the next one starts from a reset."""
-        n, written = self.observation_size, int(self.written[env])
-        here, ahead = self._row(env, written), self._row(env, written + 1)
-        here[:n] = observation
-        here[n:-2] = action
-        here[-2] = reward
-        here[-1] = TERMINATED if terminated else 0.0
-        ahead[:n] = next_observation
-        if ended:
-            ahead[-1] = LAST
-        self.written[env] += 2 if ended else 1
+        """Add one step of environment ``env``, or of several: (k,), (k, n), (k, d), (k,), (k, n), (k,) and (k,).
 
-    def add_many(
-        self,
-        observation: NDArray[np.float32],
-        action: NDArray[np.float32],
-        reward: NDArray[np.float32],
-        next_observation: NDArray[np.float32],
-        terminated: NDArray[np.bool_],
-        ended: NDArray[np.bool_],
-    ) -> None:
-        """One step of every environment, as ``add`` of each in turn: (N, n), (N, d), (N,), (N, n), (N,) and (N,)."""
-        n, first = self.observation_size, self.rows * np.arange(len(self.written))
-        here, ahead = first + self.written % self.rows, first + (self.written + 1) % self.rows
+        ``ended`` marks a step after which the environment was reset.
+        """
+        n, first, written = self.observation_size, env * self.rows, self.written[env]
+        here, ahead = first + written % self.rows, first + (written + 1) % self.rows
         self._table[here, :n] = observation
         self._table[here, n:-2] = action
         self._table[here, -2] = reward
         self._table[here, -1] = np.where(terminated, TERMINATED, 0.0)
         self._table[ahead, :n] = next_observation
-        self._table[ahead[ended], -1] = LAST
-        self.written += 1 + ended
+        self._table[ahead, -1] = np.where(ended, LAST, self._table[ahead, -1])
+        self.written[env] += 1 + ended
+
+    def add_many(self, *step: Any) -> None:
+        """Add one step of every environment; the arguments are those of ``add``, without ``env``."""
+        self.add(np.arange(len(self.written)), *step)
 
     def sample(self, size: int, rng: np.random.Generator, n_steps: int = 1, discount: float = 1.0) -> Batch:
-        """``size`` transitions, uniform over what is live; the next call with this size overwrites them.
+        """``size`` transitions, uniform over live rows; the next call with this size overwrites them.
 
-        With ``n_steps`` > 1 a transition is up to that many steps: the reward is their sum, each ``discount`` times
-        less than the one before it, and the next observation the one after the last of them. The end of the episode,
-        or of what has happened so far, cuts a transition short after m steps; ``Batch.follow`` is discount^m, and 0
-        where it ended in a terminal state.
+        With ``n_steps`` > 1 the reward is the discounted sum over up to that many steps, and the next observation the
+        one after the last of them. A transition is cut short after m steps where the episode, or the data so far, ends;
+        ``Batch.discount`` is discount^m, and 0 where it ended in a terminal state.
         """
         if size not in self._batches:
             table = np.zeros((2 * size, self._table.shape[1]), np.float32)
@@ -175,11 +144,11 @@ class Replay(Copied):
         steps: Any = 1 if n_steps == 1 else self._steps(base, row, n_steps)
         index = np.concatenate([base + row, base + (row + steps) % self.rows])
         self._table.take(index, axis=0, out=table, mode="clip")  # "clip": the default would copy twice
-        batch.follow = None if n_steps == 1 else self._sum_up(table[:size], base, row, steps, discount)
+        batch.discount = None if n_steps == 1 else self._sum_up(table[:size], base, row, steps, discount)
         return batch
 
     def _steps(self, base: NDArray[np.int64], row: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-        """How many steps (B,), of at most ``most``, lie between a row and the end of its episode or of the writing."""
+        """How many steps (B,), at most ``most``, there are from a row to the end of its episode or of the data."""
         written_after = (self.written[base // self.rows] - row - 1) % self.rows
         steps, going = np.ones_like(row), np.ones(len(row), np.bool_)
         for k in range(1, most):
@@ -195,7 +164,7 @@ class Replay(Copied):
         steps: NDArray[np.int64],
         discount: float,
     ) -> Tensor:
-        """Make the first steps (B, width) stand for so many each; returns ``Batch.follow``."""
+        """Turn single steps (B, width) into multi-step transitions, in place; returns ``Batch.discount``."""
         for k in range(1, steps.max()):
             later = self._table[base + (row + k) % self.rows, -2]
             table[:, -2] += np.where(k < steps, np.float32(discount**k) * later, 0)
@@ -203,7 +172,7 @@ class Replay(Copied):
         return torch.from_numpy((discount**steps * (table[:, -1] != TERMINATED)).astype(np.float32))
 
     def _draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Beginnings of rings and rows in them, uniform over live rows that begin a step: draw until all do."""
+        """First rows of rings and rows in them, uniform over live rows that begin a step, by rejection."""
         bases, rows = np.empty(size, np.int64), np.empty(size, np.int64)
         ends = np.minimum(self.written, self.window).cumsum()  # live rows, one environment after the other
         todo = np.arange(size)
@@ -216,26 +185,25 @@ class Replay(Copied):
         return bases, rows
 
     def abandon(self, env: int) -> None:
-        """End an episode that will not go on: what was seen last is its last observation."""
+        """End the current episode with the observation seen last."""
         written = int(self.written[env])
         if written and self._row(env, written - 1)[-1] != LAST:
             self._row(env, written)[-1] = LAST
             self.written[env] += 1
 
     def _row(self, env: int, k: int) -> NDArray[np.float32]:
-        """Row k ever written of an environment."""
-        row: NDArray[np.float32] = self._table[env * self.rows + k % self.rows]
-        return row
+        """Where row k of all that an environment ever wrote lies."""
+        return self._table[env * self.rows + k % self.rows]
 
     # ------------------------------------------------------------------ checkpoints
 
     def flush(self) -> None:
-        """Write what is in memory to the disk."""
+        """Write the rows to the disk."""
         if isinstance(self._stored, np.memmap):
             self._stored.flush()
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint has to hold for ``restore`` to find the same rows, or to see that they are not."""
+        """What a checkpoint holds for ``restore`` and ``damage``: row counts and checksums."""
         live = zip(self._sums, self._live(self.written), strict=True)
         sums = [total for ring, rows in live for total in ring.of(*rows)]
         ahead = np.stack([self._ahead(env) for env in range(len(self.written))])
@@ -246,7 +214,7 @@ class Replay(Copied):
         }
 
     def damage(self, state: dict[str, Tensor]) -> str:
-        """What is wrong with the rows that were live at a checkpoint; empty if nothing is, or it has no checksums."""
+        """What is wrong with the rows that were live at a checkpoint; empty if nothing, or without checksums."""
         if "replay_sums" not in state:
             return ""
         sums = iter(state["replay_sums"].tolist())
@@ -258,17 +226,17 @@ class Replay(Copied):
         return ""
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on from the rows of a checkpoint."""
+        """Continue from the rows of a checkpoint."""
         self.written[:] = state["replay_written"].numpy()
         for env, ahead in enumerate(state.get("replay_ahead", ())):
             self._row(env, int(self.written[env]))[: self.observation_size] = ahead
 
     def _live(self, written: NDArray[np.int64]) -> list[tuple[int, int]]:
-        """First row that can be drawn of each environment, and the one after the last."""
+        """The first live row of each environment, and the one after the last."""
         return [(max(0, end - self.window), end) for end in written.tolist()]
 
     def _ahead(self, env: int) -> NDArray[np.float32]:
-        """The observation of the row that is still to be filled; zeros where the last step ended an episode."""
+        """The observation of the row still to be filled; zeros where the last step ended an episode."""
         written, n = int(self.written[env]), self.observation_size
         under_way = written and self._row(env, written - 1)[-1] != LAST
         return self._row(env, written)[:n].copy() if under_way else np.zeros(n, np.float32)
@@ -280,20 +248,20 @@ def window(capacity: int, environments: int) -> int:
 
 
 def spare_rows(interval: int, environments: int) -> int:
-    """Rows of each ring beyond them: a step writes at most two, and one row beyond the last is filled ahead."""
+    """Rows of each ring beyond those: a step writes at most two, and the row after the last is written ahead."""
     return 2 * -(-interval // environments) + 2
 
 
 def capacity_of(folder: Path, interval: int, environments: int, row_width: int) -> int:
-    """Which capacity the rows in ``folder`` were laid out for, by the size of their file."""
-    rows = -(-(folder / ROWS).stat().st_size // (4 * environments * row_width))  # of one that was cut: what it had
+    """The capacity that the file of rows in ``folder`` was made for, by its size."""
+    rows = -(-(folder / ROWS).stat().st_size // (4 * environments * row_width))  # rounds up a truncated file
     return (rows - spare_rows(interval, environments)) * environments
 
 
 def _grow(path: Path, shorter: range, environments: int, row_width: int) -> None:
-    """Lay rings of a length in ``shorter`` out anew at the length it stops before; a file of any other is left alone.
+    """Grow rings whose length is in ``shorter`` to the length ``shorter.stop``; leave any other file alone.
 
-    Their rows stay where they are in the ring, so none may have wrapped yet. A kill leaves the old file or the new one.
+    Rows keep their place in the ring, so none may have wrapped yet. A kill leaves the old file or the new one.
     """
     rows, rest = divmod(path.stat().st_size, 4 * environments * row_width)
     if rest or rows not in shorter:
@@ -324,10 +292,7 @@ def _array(path: Path | None, shape: tuple[int, int]) -> NDArray[np.float32]:
 
 
 def _reserved(path: Path, size: int) -> Path:
-    """A file beside ``path``, to be renamed to it, whose whole space is taken: a full disk later would be a SIGBUS.
-
-    Not ``io.files.replacing``: space is taken before anything is written, and is written through a map.
-    """
+    """A file beside ``path``, to be renamed to it, with its whole space allocated: a full disk would be a SIGBUS."""
     aside = path.with_suffix(".tmp")
     with open_own(aside, "wb") as file:
         try:

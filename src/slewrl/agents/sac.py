@@ -1,9 +1,8 @@
 """Soft actor-critic under rate limits (Algorithm 1 of the paper; Haarnoja et al. 2018).
 
-The whole dependence on the limits is three lines: the layer maps (mean, std, noise) and the box of the previous action
-to an action and its log-probability, the critic judges ``action.judged``, and the actor pays ``penalty_weight`` times
-``action.penalty``. The networks run forward and backward by hand (`nets.py`); the layer takes gradients back across
-itself.
+The limits enter in three places: the layer maps (mean, std, noise) and the box of the previous action to an action and
+its log-probability, the critic judges ``action.judged``, and the actor's loss has ``penalty_weight * action.penalty``.
+Networks (`nets.py`) and layers have hand-written backward passes.
 """
 
 import copy
@@ -17,10 +16,9 @@ from torch import Tensor, nn
 
 from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.base import OffPolicy
-from slewrl.agents.config import COUNT, FINITE, NETWORK, POSITIVE, RANGE, SHARE, SWITCH, WIDTHS, check_config, one_of
+from slewrl.agents.config import COUNT, FINITE, NETWORK, POSITIVE, RANGE, SHARE, SWITCH, WIDTHS, Checked, one_of
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.nets import Adam, Ensemble, as_module
-from slewrl.agents.noise import PinkNoise
 from slewrl.agents.replay import Batch
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision, Draw
@@ -31,56 +29,50 @@ STEPS = ("actor_step", "critic_step", "alpha_step")
 
 
 @dataclass(frozen=True)
-class SACConfig:
-    """What docs/recipe.md chose; the paper's values are recipe "paper" (recipes.py)."""
+class SACConfig(Checked):
+    """The defaults are those of docs/recipe.md; the paper's are recipe "paper" (recipes.py)."""
 
     hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (256, 256)
     """Widths of the hidden layers of actor and critics."""
     learning_rate: Annotated[float, POSITIVE] = 1e-3
-    """Of Adam, for actor and critics."""
+    """Learning rate of Adam, for actor and critics."""
     max_grad_norm: Annotated[float, POSITIVE] = 1.0
     """Gradients of actor and critics are clipped to this norm."""
     discount: Annotated[float, SHARE] = 0.99
-    """gamma."""
+    """Discount factor gamma."""
     updates: Annotated[int, COUNT] = 2
     """Updates of the critics per environment step."""
     policy_delay: Annotated[int, COUNT] = 2
     """Updates of the critics per update of the actor and the temperature."""
     target_rate: Annotated[float, SHARE] = 0.005
-    """tau of the target critics."""
+    """Update rate tau of the target critics."""
     initial_temperature: Annotated[float, POSITIVE] = 0.2
-    """alpha at the start."""
+    """Initial temperature alpha."""
     temperature_rate: Annotated[float, POSITIVE] = 1e-3
-    """Of Adam, for the temperature."""
+    """Learning rate of Adam, for the temperature."""
     target_entropy_per_joint: Annotated[float, FINITE] = -0.5
-    """What the temperature steers the policy's entropy to, in the units of the layer's density; SAC's own is -1."""
+    """Target entropy per joint, in the units of the layer's density; SAC's own is -1."""
     critic_input: Annotated[str, one_of("increment", "action"), NETWORK] = "action"
     """What critics see of an action: "increment", (a - a_prev) / delta, or "action"."""
     layer_norm: Annotated[bool, SWITCH, NETWORK] = True
     """Whether critics have layer norm before each ReLU."""
-    noise: Annotated[str, one_of("white", "pink")] = "white"
-    """Noise of the behaviour from step to step: "white" (independent), or "pink" (1/f, with the same law at a step)."""
     average_rate: Annotated[float, SHARE] = 0.001
-    """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
+    """Rate of the moving average of the actor's weights, which is evaluated and exported; 1 is the actor itself."""
     mean_bound: Annotated[str, one_of("linear", "tanh"), NETWORK] = "linear"
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
     log_std_range: Annotated[tuple[float, float], RANGE] = (-20.0, 2.0)
     """The actor's log standard deviation is clipped to this; ours."""
 
-    def __post_init__(self) -> None:
-        """Refuse what no run could use."""
-        check_config(self)
-
 
 class SAC(Copied, OffPolicy):
-    """See the module.
+    """The SAC agent.
 
     Args:
         config: hyperparameters.
-        limits: of the d joints.
-        layer: from latent to action; its ``density`` decides the units of the entropy.
-        observation_size: n of the augmented observation.
-        seed: of initial weights and of all noise.
+        limits: rate limits of the d joints.
+        layer: maps a latent to an action; its ``density`` decides the units of the entropy.
+        observation_size: n, the size of the augmented observation.
+        seed: seed of the initial weights and of all noise.
     """
 
     Config = SACConfig
@@ -95,18 +87,16 @@ class SAC(Copied, OffPolicy):
         self.generator = torch.Generator().manual_seed(seed)
         n, d = observation_size, self.joints
         self.actor = Ensemble(1, (n, *config.hidden, 2 * d), self.generator)
-        self.critics = Ensemble(
-            2, (n + d, *config.hidden, 1), self.generator, "norm_relu" if config.layer_norm else "relu"
-        )
+        activation = "norm_relu" if config.layer_norm else "relu"
+        self.critics = Ensemble(2, (n + d, *config.hidden, 1), self.generator, activation)
         self.targets = self.critics.target()
         self.averaged = self.actor.target()
         self.log_alpha = torch.tensor([math.log(config.initial_temperature)])
         self.target_entropy = layer.target_entropy(limits) + (config.target_entropy_per_joint + 1) * d
         self.view = CriticView(limits, config.critic_input)
-        self.pink = PinkNoise(self.generator)
         self.updates = 0
         self.utility = torch.zeros(1)
-        """min Q of the last batch the actor was updated on, (B,)."""
+        """The smaller Q of the last batch the actor was updated on, (B,)."""
         rate, clip = config.learning_rate, config.max_grad_norm
         self.actor_step = Adam(self.actor.flat, self.actor.grad, rate, clip)
         self.critic_step = Adam(self.critics.flat, self.critics.grad, rate, clip)
@@ -116,30 +106,24 @@ class SAC(Copied, OffPolicy):
 
     @torch.no_grad()
     def act(self, observation: Tensor, explore: bool = True, averaged: bool = True) -> Decision:
-        """An action for augmented observations (N, n): drawn, or that of the mean latent of the averaged actor."""
+        """See ``Agent``; without exploration the latent is the mean."""
         actor = self.averaged if averaged and not explore else self.actor
         mean, std, _ = self._heads(actor.forward(observation)[0])
         box = self.limits.box_after(observation)
-        if explore:
-            noise = self.pink(mean.shape) if self.config.noise == "pink" else self._noise(mean)
-            return self.layer.draw(mean, std, noise, box)
-        return self.layer.decide(mean, box)
+        return self.layer.draw(mean, std, self._noise(mean), box) if explore else self.layer.decide(mean, box)
 
     def latent_module(self) -> nn.Module:
-        """The averaged actor's mean latent (N, d) of augmented observations (N, n), for export."""
+        """See ``Agent``; the averaged actor's mean latent."""
         return as_module(self.averaged, self.joints, self.config.mean_bound == "tanh")
 
     # ------------------------------------------------------------------ learning
 
     def updates_per_step(self, environments: int) -> int:
-        """Updates after one step of every environment."""
+        """See ``OffPolicy``."""
         return environments * self.config.updates
 
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
-        """One step of the critics and targets and, every ``policy_delay`` times, of the actor and the temperature.
-
-        Returns what to ``log``; writes over the batch's actions.
-        """
+        """One step of the critics and targets and, every ``policy_delay`` times, of the actor and the temperature."""
         alpha = math.exp(self.log_alpha.item())
         self.updates += 1
         improves = self.updates % self.config.policy_delay == 0
@@ -164,23 +148,19 @@ class SAC(Copied, OffPolicy):
     def target(self, batch: Batch, judged: Tensor, log_prob: Tensor, alpha: float) -> Tensor:
         """y = r + gamma (1 - terminated) (min_j Q'_j(s~', a') - alpha log pi(a' | s~')), shape (B,).
 
-        Args:
-            batch: B transitions.
-            judged: actions drawn for s~', the last B rows of (..., d).
-            log_prob: of that draw, the last B of (...,).
-            alpha: temperature.
+        The last B rows of ``judged`` (..., d) and of ``log_prob`` (...,) are those of the actions sampled at s~'.
         """
         self.view.write(batch.next_action, judged[-batch.size :], batch.next_observation)
         q = self.targets.forward(batch.next_inputs, keep=False).numpy()[..., 0]
         value = q.min(0) - np.float32(alpha) * log_prob.numpy()[-batch.size :]
-        follows = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
-        return torch.from_numpy(batch.reward.numpy() + follows * value)
+        discount = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
+        return torch.from_numpy(batch.reward.numpy() + discount * value)
 
     @torch.no_grad()
     def _update_actor(self, batch: Batch, alpha: float, heads: "_Heads", draw: Draw) -> Tensor:
         """Eq. (actor_loss): E[alpha log pi - min_j Q_j] + lambda E[penalty] over s~; returns min Q, (B,).
 
-        The draw is that for s~ and s~' together (2B rows), of which the loss reads the first half.
+        ``draw`` has 2B rows, for s~ and s~'; the loss depends on the first half.
         """
         size = batch.size
         self.view.write(batch.action, draw.judged[:size], batch.observation)
@@ -193,26 +173,26 @@ class SAC(Copied, OffPolicy):
         return utility
 
     def _update_temperature(self, entropy: float) -> None:
-        """d/d log alpha of log alpha (entropy - target entropy)."""
+        """One step on the loss log alpha (entropy - target entropy)."""
         self.alpha_step.grad.fill_(entropy - self.target_entropy)
         self.alpha_step.step()
 
     @torch.no_grad()
     def _draw(self, observation: Tensor) -> tuple["_Heads", Draw]:
-        """An action for each observation (N, n), and what it came from."""
+        """Sample an action for each observation (N, n)."""
         heads = self._heads(self.actor.forward(observation)[0])
         box = self.limits.box_after(observation)
         return heads, self.layer.sample_vjp(heads.mean, heads.std, self._noise(heads.mean), box)
 
     def _heads(self, output: Tensor) -> "_Heads":
-        """The latent's Gaussian, of the actor's output (N, 2d)."""
+        """The Gaussian of the latent from the actor's output (N, 2d)."""
         mean, log_std = output[:, : self.joints], output[:, self.joints :]
         if self.config.mean_bound == "tanh":
             mean = torch.tanh(mean)
         return _Heads(mean, torch.exp(log_std.clamp(*self.config.log_std_range)), log_std)
 
     def _heads_backward(self, heads: "_Heads", to_mean: Tensor, to_std: Tensor) -> Tensor:
-        """From the gradients (R, d) in the first R rows to that of the output, (R, 2d)."""
+        """From the gradients (R, d) of the first R rows to that of the output, (R, 2d)."""
         rows = to_mean.shape[0]
         mean, std, log_std = (x[:rows] for x in heads)
         if self.config.mean_bound == "tanh":
@@ -227,29 +207,28 @@ class SAC(Copied, OffPolicy):
     # ------------------------------------------------------------------ saving
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next update depends on, as tensors and numbers."""
+        """See ``Agent``."""
         nets = {name: getattr(self, name).flat for name in NETS}
         steps = {name: getattr(self, name).state_dict() for name in STEPS}
         rest = {"log_alpha": self.log_alpha, "generator": self.generator.get_state(), "updates": self.updates}
-        rest["pink"] = self.pink.state
         return copy.deepcopy({**nets, **steps, **rest})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where ``state_dict`` was taken; one from before actors were averaged has the actor's own."""
-        state = {"averaged": state["actor"], "updates": 0, "pink": torch.empty(0), **state}
+        """See ``Agent``; an older state without ``averaged`` gets the actor itself."""
+        state = {"averaged": state["actor"], "updates": 0, **state}
         for name in NETS:
             getattr(self, name).flat.copy_(state[name])
         for name in STEPS:
             getattr(self, name).load_state_dict(state[name])
         self.log_alpha.copy_(state["log_alpha"])
-        self.updates, self.pink.state = state["updates"], state["pink"].clone()
+        self.updates = state["updates"]
         self.generator.set_state(state["generator"])
 
 
 class _Heads(NamedTuple):
-    """The Gaussian of N latents, (N, d) each."""
+    """The Gaussian of N latents; (N, d) each."""
 
     mean: Tensor
     std: Tensor
     log_std: Tensor
-    """As the actor has it, before the clip."""
+    """The actor's output, before clipping."""

@@ -1,7 +1,7 @@
 """TD3 under rate limits (Fujimoto et al. 2018): a deterministic latent, noise on the latent, never outside the box.
 
-As in `sac.py`, the limits enter through the layer alone: exploration and target smoothing perturb the latent, and the
-layer maps what comes of it into F_t.
+The limits enter only through the layer: exploration and target smoothing perturb the latent, which the layer then maps
+into F_t.
 """
 
 import copy
@@ -14,18 +14,7 @@ from torch import Tensor, nn
 
 from slewrl.agents.averaging import averaging_rate
 from slewrl.agents.base import OffPolicy
-from slewrl.agents.config import (
-    COUNT,
-    NETWORK,
-    NOT_NEGATIVE,
-    POSITIVE,
-    SHARE,
-    SWITCH,
-    WIDTHS,
-    check_config,
-    one_of,
-    or_none,
-)
+from slewrl.agents.config import COUNT, NETWORK, NOT_NEGATIVE, POSITIVE, SHARE, SWITCH, WIDTHS, Checked, one_of, or_none
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.nets import Adam, Ensemble, as_module
 from slewrl.agents.replay import Batch
@@ -38,28 +27,28 @@ STEPS = ("actor_step", "critic_step")
 
 
 @dataclass(frozen=True)
-class TD3Config:
+class TD3Config(Checked):
     """The paper's Table hyperparams_full; what it leaves open is marked ours."""
 
     hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (256, 256)
     """Widths of the hidden layers of actor and critics."""
     learning_rate: Annotated[float, POSITIVE] = 3e-4
-    """Of Adam, for actor and critics."""
+    """Learning rate of Adam, for actor and critics."""
     max_grad_norm: Annotated[float, POSITIVE] = 1.0
     """Gradients of actor and critics are clipped to this norm."""
     discount: Annotated[float, SHARE] = 0.99
-    """gamma."""
+    """Discount factor gamma."""
     updates: Annotated[int, COUNT] = 1
     """Updates per environment step."""
     target_rate: Annotated[float, SHARE] = 0.005
-    """tau of the target networks."""
+    """Update rate tau of the target networks."""
     exploration_noise: Annotated[float | None, or_none(NOT_NEGATIVE)] = None
-    """Standard deviation of the noise on the latent while collecting; None is the layer's own: 1 where the latent is an
+    """Standard deviation of the exploration noise on the latent; None is the layer's own: 1 where the latent is an
     increment, .1 (TD3's) where it is a command over the whole range."""
     target_noise: Annotated[float, NOT_NEGATIVE] = 0.2
     """Standard deviation of the noise on the target actor's latent; TD3's."""
     target_noise_clip: Annotated[float, NOT_NEGATIVE] = 0.5
-    """That noise is clipped to this; TD3's."""
+    """Bound of that noise; TD3's."""
     policy_delay: Annotated[int, COUNT] = 2
     """Critic updates per update of the actor and the targets; TD3's."""
     critic_input: Annotated[str, one_of("increment", "action"), NETWORK] = "action"
@@ -67,17 +56,13 @@ class TD3Config:
     layer_norm: Annotated[bool, SWITCH, NETWORK] = False
     """Whether critics have layer norm before each ReLU."""
     average_rate: Annotated[float, SHARE] = 0.001
-    """Of the moving average of the actor's weights, which is what is evaluated and exported; 1 is the actor itself."""
+    """Rate of the moving average of the actor's weights, which is evaluated and exported; 1 is the actor itself."""
     mean_bound: Annotated[str, one_of("linear", "tanh"), NETWORK] = "linear"
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
 
-    def __post_init__(self) -> None:
-        """Refuse what no run could use."""
-        check_config(self)
-
 
 class TD3(Copied, OffPolicy):
-    """See the module; the arguments are those of SAC."""
+    """The TD3 agent; its arguments are those of ``SAC``."""
 
     Config = TD3Config
     averages = True
@@ -112,7 +97,7 @@ class TD3(Copied, OffPolicy):
 
     @torch.no_grad()
     def act(self, observation: Tensor, explore: bool = True, averaged: bool = True) -> Decision:
-        """An action for augmented observations (N, n): with noise on its latent, or that of the averaged actor."""
+        """See ``Agent``; exploration is noise on the latent."""
         actor = self.averaged if averaged and not explore else self.actor
         latent = self._bounded(actor.forward(observation)[0])
         if explore:
@@ -120,20 +105,17 @@ class TD3(Copied, OffPolicy):
         return self.layer.decide(latent, self.limits.box_after(observation))
 
     def latent_module(self) -> nn.Module:
-        """The averaged actor's latent (N, d) of augmented observations (N, n), for export."""
+        """See ``Agent``; the averaged actor's latent."""
         return as_module(self.averaged, self.joints, self.config.mean_bound == "tanh")
 
     # ------------------------------------------------------------------ learning
 
     def updates_per_step(self, environments: int) -> int:
-        """Updates after one step of every environment."""
+        """See ``OffPolicy``."""
         return environments * self.config.updates
 
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
-        """One step of the critics and, every ``policy_delay`` times, of the actor and the targets.
-
-        Returns what to ``log``; writes over the batch's actions.
-        """
+        """One step of the critics and, every ``policy_delay`` times, of the actor and the targets."""
         self.updates += 1
         self.view.write(batch.action, batch.action, batch.observation)
         errors = self.critics.fit(batch.inputs, self.target(batch, self._noise(batch.action)))
@@ -158,8 +140,8 @@ class TD3(Copied, OffPolicy):
         judged = self.layer.decide(latent, self.limits.box_after(batch.next_observation)).judged
         self.view.write(batch.next_action, judged, batch.next_observation)
         q = self.target_critics.forward(batch.next_inputs, keep=False).numpy()[..., 0]
-        follows = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
-        return torch.from_numpy(batch.reward.numpy() + follows * q.min(0))
+        discount = np.float32(self.config.discount) * (1 - batch.terminated.numpy())
+        return torch.from_numpy(batch.reward.numpy() + discount * q.min(0))
 
     @torch.no_grad()
     def _update_actor(self, batch: Batch) -> Tensor:
@@ -177,7 +159,7 @@ class TD3(Copied, OffPolicy):
         return utility
 
     def _bounded(self, output: Tensor) -> Tensor:
-        """The latent of the actor's raw output."""
+        """The latent from the actor's raw output."""
         return torch.tanh(output) if self.config.mean_bound == "tanh" else output
 
     def _noise(self, like: Tensor) -> Tensor:
@@ -186,14 +168,14 @@ class TD3(Copied, OffPolicy):
     # ------------------------------------------------------------------ saving
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next update depends on, as tensors and numbers."""
+        """See ``Agent``."""
         nets = {name: getattr(self, name).flat for name in NETS}
         steps = {name: getattr(self, name).state_dict() for name in STEPS}
         rest = {"updates": self.updates, "utility": self.utility, "generator": self.generator.get_state()}
         return copy.deepcopy({**nets, **steps, **rest})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on exactly where ``state_dict`` was taken; one from before actors were averaged has the actor's own."""
+        """See ``Agent``; an older state without ``averaged`` gets the actor itself."""
         state = {"averaged": state["actor"], **state}
         for name in NETS:
             getattr(self, name).flat.copy_(state[name])

@@ -110,7 +110,7 @@ class Play:
         if self.view:
             from slewrl.render.viewer import view
 
-            view(walker.worlds, walker.act, self.seed, Console().print)
+            view(walker.env, walker.act, self.seed, Console().print)
         if self.picture:
             self._tell(self.picture, walker.picture(self.picture, self.seed))
         if self.video or not (self.picture or self.view):

@@ -7,8 +7,7 @@ The file is a line with the format version and the SHA-256 of everything after i
     policy.onnx      (observation, previous_action) -> action: network and layer
 
 stored without compression (``unzip`` opens it). Reading checks every byte, runs no code, and accepts only graphs like
-those of ``export`` (``graph.py``). The digests detect damage and mix-ups; they are not a signature, so take bundles
-from people you trust.
+those of ``export`` (``graph.py``). The digests detect damage; they are not a signature.
 """
 
 import hashlib
@@ -147,31 +146,19 @@ def _entry(found: dict[str, Any], where: str, key: str, kind: str) -> Any:
     return found[key]
 
 
-# ---------------------------------------------------------------------- writing
-
-
 def write(path: Path, manifest: Mapping[str, Any], onnx: bytes) -> None:
     """Write a bundle atomically, adding the digests."""
-    parts = {POLICY: onnx}
-    listed = {**manifest, "parts": {name: _digest(data) for name, data in parts.items()}}
-    body = _zipped({MANIFEST: json.dumps(listed, indent=1, allow_nan=False).encode(), **parts})
-    write_atomically(path, MAGIC + f"{VERSION:3d} {_digest(body)}\n".encode() + body)
-
-
-def _zipped(parts: dict[str, bytes]) -> bytes:
-    """Make a reproducible ZIP, without timestamps or compression."""
+    text = json.dumps({**manifest, "parts": {POLICY: _digest(onnx)}}, indent=1, allow_nan=False)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in parts.items():
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
-    return buffer.getvalue()
+        for name, data in {MANIFEST: text.encode(), POLICY: onnx}.items():
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)  # the same bytes at any time
+    body = buffer.getvalue()
+    write_atomically(path, MAGIC + f"{VERSION:3d} {_digest(body)}\n".encode() + body)
 
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-# ---------------------------------------------------------------------- reading
 
 
 def read(path: str | Path) -> Bundle:
@@ -194,7 +181,26 @@ def read(path: str | Path) -> Bundle:
 
 def parse(data: bytes) -> Bundle:
     """Parse and check the bytes of a bundle."""
-    return _understood(_parts(_body(data)))
+    parts = _parts(_body(data))
+    try:
+        manifest = json.loads(parts[MANIFEST], object_pairs_hook=_once)
+        if manifest["parts"] != {POLICY: _digest(parts[POLICY])}:
+            raise BundleError(f"{POLICY} is not the one its manifest was written for")
+        limits = _limits(manifest)
+        budget = _budget(manifest.get("budget"), len(limits.names))
+        pose = np.array([float(_decimal(x)) for x in list(manifest["default_pose"])])
+        observation = tuple((str(part["name"]), _size(part["size"])) for part in manifest["observation"])
+    except BundleError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise BundleError(f"{MANIFEST} is not understood: {type(error).__name__} {error}") from error
+    try:
+        read_graph(parts[POLICY])
+    except ValueError as error:
+        raise BundleError(f"{POLICY} is refused: {error}") from error
+    if pose.shape != limits.up.shape or not np.isfinite(pose).all():
+        raise BundleError(f"default_pose has {len(pose)} entries, expected {len(limits.names)} finite numbers")
+    return Bundle(limits, pose, observation, manifest, parts[POLICY], budget)
 
 
 def _body(data: bytes) -> bytes:
@@ -226,29 +232,6 @@ def _parts(body: bytes) -> dict[str, bytes]:
         raise BundleError(f"its parts cannot be read: {error}") from error
 
 
-def _understood(parts: dict[str, bytes]) -> Bundle:
-    try:
-        manifest = json.loads(parts[MANIFEST], object_pairs_hook=_once)
-        listed = manifest["parts"]
-        if listed != {POLICY: _digest(parts[POLICY])}:
-            raise BundleError(f"{POLICY} is not the one its manifest was written for")
-        limits = _limits(manifest)
-        budget = _budget(manifest.get("budget"), len(limits.names))
-        pose = np.array([float(_decimal(x)) for x in list(manifest["default_pose"])])
-        observation = tuple((str(part["name"]), _size(part["size"])) for part in manifest["observation"])
-    except BundleError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise BundleError(f"{MANIFEST} is not understood: {type(error).__name__} {error}") from error
-    try:
-        read_graph(parts[POLICY])
-    except ValueError as error:
-        raise BundleError(f"{POLICY} is refused: {error}") from error
-    if pose.shape != limits.up.shape or not np.isfinite(pose).all():
-        raise BundleError(f"default_pose has {len(pose)} entries, expected {len(limits.names)} finite numbers")
-    return Bundle(limits, pose, observation, manifest, parts[POLICY], budget)
-
-
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make a dict of a JSON object, refusing duplicate keys, which readers treat differently."""
     if twice := repeated(key for key, _ in pairs):
@@ -260,12 +243,12 @@ def _limits(manifest: dict[str, Any]) -> JointLimits:
     rows = manifest["joints"]
     columns = {key: [_decimal(row[key]) for row in rows] for key in ("up", "down", "low", "high")}
     names = [str(row["name"]) for row in rows]
-    read_in = read_limits(None, columns["low"], columns["high"], columns["up"], columns["down"], names)
-    groups = read_groups([row["group"] for row in rows], read_in.names)
+    checked = read_limits(None, columns["low"], columns["high"], columns["up"], columns["down"], names)
+    groups = read_groups([row["group"] for row in rows], checked.names)
     dt = None if manifest["dt"] is None else float(_decimal(manifest["dt"]))
     if dt is not None and not dt > 0:
         raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
-    return JointLimits(*read_in, groups, dt, str(manifest["units"]))
+    return JointLimits(*checked, groups, dt, str(manifest["units"]))
 
 
 def _budget(text: Any, joints: int) -> float | None:

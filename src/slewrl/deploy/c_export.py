@@ -12,16 +12,20 @@ import textwrap
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slewrl import __version__
-from slewrl.deploy.bundle import Bundle, trained
-from slewrl.deploy.limiter import HasLimits, RateLimiter
+from slewrl.deploy.bundle import Bundle, JointLimits, trained
+from slewrl.deploy.limiter import RateLimiter
 from slewrl.deploy.network import Activation, Clamp, Dense, LayerNorm, Normalize, Step, read_network
 from slewrl.errors import UserFacingError
 from slewrl.limits import boxmath
+
+if TYPE_CHECKING:
+    from slewrl.deploy.limiter import AnyLimits
 
 TEMPLATES = Path(__file__).parent / "c"
 WIDTH = 116
@@ -29,7 +33,7 @@ WIDTH = 116
 
 SPHERICAL, TANH = "u / sqrtf(1.0f + u * u)", "tanhf(u)"
 HOLD = """\
-    /* R_eff: the way to the bound on v's side, or the rate if that is less. */
+    /* R_eff: the distance to the bound on v's side, or the rate if that is smaller. */
     const float radius = fabsf(fminf(fmaxf((v >= 0.0f ? high : low) - prev, -down), up));
     const float command = prev + radius * v;"""
 INTERVAL = """\
@@ -52,26 +56,12 @@ ARRAYS: dict[type[Step], tuple[str, ...]] = {
 }  # fmt: skip
 """Kind of step -> the names of its arrays in C."""
 
-LIMITER_USAGE = (
-    "static slewrl_state state", "slewrl_init(&state)", "slewrl_start(&state, pose)",
-    "slewrl_step(&state, command, out)",
-)  # fmt: skip
-CONTROL_USAGE = (
-    "static slewrl_state state", "slewrl_init(&state)", "slewrl_control_start(&state, pose, 1)",
-    "slewrl_control(&state, observation, out)",
-)  # fmt: skip
-CONTROL_STATE = """\
-    unsigned long steps;            /* calls of slewrl_control */
-    unsigned long bad_observations; /* how many of them saw NaN or infinity */
-    unsigned long bad_outputs;      /* how many of them had NaN from the network */
-    unsigned bad_in_a_row;          /* of either kind */
-    int fault;   /* holding until slewrl_control_start */
-    int ramping; /* on the way to the policy's own pose */
-"""
+LIMITER_USAGE = ("slewrl_start(&state, pose)", "slewrl_step(&state, command, out)")
+CONTROL_USAGE = ("slewrl_control_start(&state, pose, 1)", "slewrl_control(&state, observation, out)")
 
 
 def limiter_header(
-    limits: HasLimits, *, dt: float | None = None, longest: float = 1.0, prefix: str = "slewrl", title: str = ""
+    limits: "AnyLimits", *, dt: float | None = None, longest: float = 1.0, prefix: str = "slewrl", title: str = ""
 ) -> str:
     """Write the header of a limiter without a policy.
 
@@ -83,8 +73,8 @@ def limiter_header(
         title: title for the first line, such as the source of the limits.
     """
     limiter = RateLimiter(limits, dt, longest)
-    lines = _joint_lines(limiter, str(getattr(limits, "units", "")))
-    banner = _banner(title or "A rate limiter", lines, LIMITER_USAGE)
+    joints = _joints(limiter, str(getattr(limits, "units", "")))
+    banner = _banner(title or "A rate limiter", [joints], LIMITER_USAGE)
     return _header(prefix, banner, [_limits(limiter), _limiter(limiter, "")])
 
 
@@ -99,14 +89,11 @@ def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl
             + ("" if bundle.budget is None else ", but keeps no budget")
         )
     limiter, net = RateLimiter(bundle.limits, longest=longest), read_network(bundle)
-    lines = _joint_lines(limiter, bundle.limits.units)
-    lines += ["observation: " + ", ".join(f"{name} ({size})" for name, size in bundle.observation)]
+    observation = "observation: " + ", ".join(f"{name} ({size})" for name, size in bundle.observation)
+    lines = [_joints(limiter, bundle.limits.units), observation]
     title = f"{bundle.manifest.get('name', 'a policy')}, step {how.step}, layer {layer}"
-    parts = [_limits(limiter), _limiter(limiter, CONTROL_STATE), _constants(bundle), _weights(net)]
+    parts = [_limits(limiter), _limiter(limiter, _template("policy_state.h")), _constants(bundle), _weights(net)]
     return _header(prefix, _banner(title, lines, CONTROL_USAGE), [*parts, _policy(net, layer, how.tanh_mean, limiter)])
-
-
-# ---------------------------------------------------------------------- the network
 
 
 def _numbered(net: list[Step]) -> Iterator[tuple[Step, int]]:
@@ -115,14 +102,11 @@ def _numbered(net: list[Step]) -> Iterator[tuple[Step, int]]:
         yield step, sum(type(before) is type(step) for before in net[:i])
 
 
-# ---------------------------------------------------------------------- numbers as C
-
-
 def _limits(limiter: RateLimiter) -> str:
     """The joint names, limits and dt as C, exact to the bit."""
     names = _array("const char *const", "names", "JOINTS", [_string(name) for name in limiter.names])
-    arrays = [_array("const double", key, "JOINTS", _doubles(getattr(limiter, key))) for key in ("up", "down")]
-    arrays += [_array("const double", key, "JOINTS", _doubles(getattr(limiter, key))) for key in ("low", "high")]
+    keys = ("up", "down", "low", "high")
+    arrays = [_array("const double", key, "JOINTS", _doubles(getattr(limiter, key))) for key in keys]
     dt = [] if limiter.dt is None else [f"#define SLEWRL_DT {limiter.dt.hex()} /* {limiter.dt!r} seconds */"]
     count = f"#define SLEWRL_JOINTS {len(limiter.names)}"
     note = "/* Largest rise and fall per control step, and the range; exact, as hexadecimal floats. */"
@@ -137,19 +121,14 @@ def _constants(bundle: Bundle) -> str:
     up, down = (boxmath.guard(_cast_down(rate), low, high) for rate in (limits.up, limits.down))
     floats = {"up_float": up, "down_float": down, "low_float": low, "high_float": high}
     pose = np.clip(bundle.default_pose, limits.low, limits.high)
-    return "\n".join(
-        [
-            f"#define SLEWRL_OBSERVATIONS {bundle.observation_size}",
-            "",
-            "/* Where the policy expects to begin. */",
-            _array("const double", "target", "JOINTS", _doubles(pose)),
-            "/* The limits in float32, rounded inward. */",
-            *(_array("const float", name, "JOINTS", _floats(values)) for name, values in floats.items()),
-        ]
-    )
+    lines = [f"#define SLEWRL_OBSERVATIONS {bundle.observation_size}", "", "/* The policy's default pose. */"]
+    lines += [_array("const double", "target", "JOINTS", _doubles(pose))]
+    lines += ["/* The limits in float32, rounded inward. */"]
+    lines += [_array("const float", name, "JOINTS", _floats(values)) for name, values in floats.items()]
+    return "\n".join(lines)
 
 
-def _check_floats(limits: HasLimits) -> None:
+def _check_floats(limits: JointLimits) -> None:
     """Refuse limits beyond float32, in which the policy is computed."""
     most = boxmath.largest(np.finfo(np.float32))
     for key in ("up", "down", "low", "high"):
@@ -172,8 +151,7 @@ def _weights(net: list[Step]) -> str:
 
 
 def _cast_down(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    narrow: NDArray[np.float32] = boxmath.cast_down(values, values.astype(np.float32))
-    return narrow
+    return boxmath.cast_down(values, values.astype(np.float32))
 
 
 def _array(kind: str, name: str, size: str, values: Iterable[str]) -> str:
@@ -203,31 +181,24 @@ def _string(text: str) -> str:
     return f'"{"".join(plain)}"'
 
 
-# ---------------------------------------------------------------------- the text around them
-
-
 def _limiter(limiter: RateLimiter, control_state: str) -> str:
     dt = "" if limiter.dt is None else _template("limiter_dt.h")
-    largest = boxmath.LARGEST.hex()
-    fields = {"LARGEST": largest, "LONGEST": limiter.longest.hex(), "CONTROL_STATE": control_state, "DT": dt}
-    return _filled(_template("limiter.h"), fields)
+    bounds = {"LARGEST": boxmath.LARGEST.hex(), "LONGEST": limiter.longest.hex()}
+    return _filled(_template("limiter.h"), {**bounds, "CONTROL_STATE": control_state, "DT": dt})
 
 
 def _policy(net: list[Step], layer: str, bounded: bool, limiter: RateLimiter) -> str:
     sizes = {f"layer{k}": len(step.bias) for step, k in _numbered(net) if isinstance(step, Dense)}
     last = f"{list(sizes)[-1]}[i]"
     squash, place = LAYERS[layer]
+    plain = all(isinstance(step, Dense) or getattr(step, "name", "") == "relu" for step in net)
     fields = {
         "LAYER": layer, "SQUASH": squash, "PLACE": place,
-        "NORMED": _template("normed.h") if any(not _is_plain(step) for step in net) else "",
+        "NORMED": "" if plain else _template("normed.h"),
         "BUFFERS": f"    float {', '.join(f'{name}[{size}]' for name, size in sizes.items())};",
         "FORWARD": "\n".join(_forward(net)), "LATENT": f"tanhf({last})" if bounded else last,
     }  # fmt: skip
     return _filled(_template("policy.h"), fields) + ("" if limiter.dt is None else _template("policy_dt.h"))
-
-
-def _is_plain(step: Step) -> bool:
-    return isinstance(step, Dense) or (isinstance(step, Activation) and step.name == "relu")
 
 
 def _forward(net: list[Step]) -> Iterator[str]:
@@ -255,17 +226,18 @@ def _filled(template: str, fields: dict[str, str]) -> str:
     return re.sub(r"@([A-Z_]+)@", lambda match: fields[match[1]], template)
 
 
-def _joint_lines(limiter: RateLimiter, units: str) -> list[str]:
+def _joints(limiter: RateLimiter, units: str) -> str:
     period = "" if limiter.dt is None else f", every {limiter.dt:g} s"
-    return [f"{len(limiter.names)} joints{f', in {units}' if units else ''}{period}: {', '.join(limiter.names)}"]
+    return f"{len(limiter.names)} joints{f', in {units}' if units else ''}{period}: {', '.join(limiter.names)}"
 
 
 def _banner(title: str, lines: list[str], usage: tuple[str, ...]) -> str:
     """The leading comment, escaped so that no name can end it."""
-    words = [f"{title}. Written by slewrl {__version__}; do not edit.", *lines]
-    plain = [re.sub(r"[^ -~]|[\\\\?]", "_", word).replace("*/", "* /").replace("/*", "/ *") for word in words]
-    wrapped = [part for word in plain for part in textwrap.wrap(word, WIDTH, subsequent_indent="  ")]
-    return "\n".join(["/*", *(f" * {line}" for line in wrapped), " *", *(f" *     {call};" for call in usage), " */"])
+    lines = [f"{title}. Written by slewrl {__version__}; do not edit.", *lines]
+    plain = [re.sub(r"[^ -~]|[\\\\?]", "_", line).replace("*/", "* /").replace("/*", "/ *") for line in lines]
+    wrapped = [part for line in plain for part in textwrap.wrap(line, WIDTH, subsequent_indent="  ")]
+    calls = ("static slewrl_state state", "slewrl_init(&state)", *usage)
+    return "\n".join(["/*", *(f" * {line}" for line in wrapped), " *", *(f" *     {call};" for call in calls), " */"])
 
 
 def _header(prefix: str, banner: str, parts: list[str]) -> str:
@@ -274,14 +246,8 @@ def _header(prefix: str, banner: str, parts: list[str]) -> str:
         raise ValueError(f"prefix is {prefix!r}, expected small letters, digits and _ such as left_arm")
     text = "\n\n".join(part.strip("\n") for part in parts)
     mark = f"0x{zlib.crc32(text.encode()):08x}"  # tells this header from another one under the same prefix
-    opening = (
-        f"#ifndef SLEWRL_H\n#define SLEWRL_H {mark}\n\n#include <math.h>\n#include <stddef.h>\n#include <string.h>"
-    )
-    closing = (
-        f"#elif SLEWRL_H != {mark}\n#error two headers have the same prefix; export one with another --prefix\n#endif"
-    )
-    body = "\n\n".join([opening, text, closing])
-    return _renamed(banner, prefix) + "\n" + _renamed(body, prefix) + "\n"
+    body = _filled(_template("header.h"), {"MARK": mark, "TEXT": text})
+    return _renamed(banner, prefix) + "\n" + _renamed(body, prefix)
 
 
 def _renamed(text: str, prefix: str) -> str:

@@ -5,80 +5,62 @@ from typing import Any
 
 from slewrl.report.page import Badge, Block, Card, Cell, DataTable, Page, Words
 
+NOT_CHECKED = (
+    "That the policy is good, that the limits are those of your robot, or that the file comes from "
+    "who you think it does. Digests find damage; they are no signature."
+)
+
 
 def page(certificate: dict[str, Any]) -> str:
     """Render the certificate as one self-contained HTML page."""
     lead = f"slewrl {certificate['slewrl']}, {certificate['date']}"
-    cards = [
-        *cards_of(certificate),
-        Card(
-            "not",
-            "What this does not say",
-            [
-                Words(
-                    "That the policy is good, that the limits are those of your robot, or that the file comes from "
-                    "who you think it does. Digests find damage; they are no signature."
-                )
-            ],
-        ),
-    ]
-    return Page(f"{certificate['bundle']}: certificate", lead, _badge(certificate), cards).html()
-
-
-def cards_of(certificate: dict[str, Any]) -> list[Card]:
-    """What was checked, card by card."""
     trial, budget = certificate["trial"], certificate["budget"]
+    about_trial = Words(
+        f"{trial['steps']:,} steps of the controller that runs on the robot, seed {trial['seed']}. Each command "
+        "was compared with the one before and with the limits without rounding error. On the way:",
+        kind="",
+    )
     limits = f"Limits per control step and the first pose, in {certificate['units']}"
-    return [
+    cards = [
         Card("file", "The file", [_facts("The file", _file_rows(certificate))]),
-        Card("trial", "The trial", [_trial_text(trial), _facts("The trial", _trial_rows(trial, budget))]),
+        Card("trial", "The trial", [about_trial, _facts("The trial", _trial_rows(trial, budget))]),
         Card("parity", "Torch and ONNX Runtime", [_facts("Parity", _parity_rows(certificate["parity"]))]),
         Card("time", "Time per step on this machine", [_facts("Time", _latency_rows(certificate["latency_us"]))]),
         Card("limits", limits, _limits(certificate)),
+        Card("not", "What this does not say", [Words(NOT_CHECKED)]),
     ]
+    return Page(f"{certificate['bundle']}: certificate", lead, _badge(certificate), cards).html()
 
 
 def _badge(certificate: dict[str, Any]) -> Badge:
     passed, trial = certificate["passed"], certificate["trial"]
     over = "" if certificate["budget"] is None else f", {trial['over_budget']:,} steps over the budget"
-    if passed:
-        return Badge(
-            True,
-            f"Passed: {trial['joint_steps']:,} commands to joints checked in exact arithmetic, "
-            f"{trial['violations']:,} outside the limits{over}.",
-        )
-    return Badge(
-        False,
+    good = (
+        f"Passed: {trial['joint_steps']:,} commands to joints checked in exact arithmetic, "
+        f"{trial['violations']:,} outside the limits{over}."
+    )
+    bad = (
         f"NOT passed: {trial['violations']:,} commands outside the limits{over}, "
         f"{trial['bad_observations'] - trial['held']:,} bad observations not held, "
         f"{trial['misbehaved']:,} other failures ({trial['first_misbehaviour'] or 'none'}), "
-        f"ONNX parity {'held' if certificate['parity']['passed'] else 'broken'}.",
+        f"ONNX parity {'held' if certificate['parity']['passed'] else 'broken'}."
     )
+    return Badge(passed, good if passed else bad)
 
 
-def _facts(name: str, rows: Mapping[str, str]) -> DataTable:
-    return DataTable(
-        name, (), [(Cell(key, kind="words", head=True), Cell(x, kind="long number")) for key, x in rows.items()]
-    )
+def _facts(name: str, facts: Mapping[str, str]) -> DataTable:
+    rows = [(Cell(key, kind="words", head=True), Cell(x, kind="long number")) for key, x in facts.items()]
+    return DataTable(name, (), rows)
 
 
 def _file_rows(certificate: dict[str, Any]) -> dict[str, str]:
-    provenance = certificate["provenance"]
-    spec = provenance["spec"]
+    provenance, spec = certificate["provenance"], certificate["provenance"]["spec"]
     return {
         "SHA-256": certificate["sha256"],
         "trained on": f"{spec['task']}, {spec['agent']} with {spec['layer']}, seed {spec['seed']}",
         "at step": f"{provenance['step']:,} of {spec['steps']:,}",
         "control period": f"{float(certificate['dt']):g} s" if certificate["dt"] else "not stated",
     }
-
-
-def _trial_text(trial: dict[str, Any]) -> Words:
-    return Words(
-        f"{trial['steps']:,} steps of the controller that runs on the robot, seed {trial['seed']}. Each command "
-        "was compared with the one before and with the limits without rounding error. On the way:",
-        kind="",
-    )
 
 
 def _trial_rows(trial: dict[str, Any], budget: str | None) -> dict[str, str]:

@@ -22,9 +22,6 @@ PARITY = 1e-5
 """The largest accepted difference between torch and ONNX Runtime, as a share of a joint's range."""
 
 
-# ---------------------------------------------------------------------- latency
-
-
 def latency(bundle: Bundle, steps: int = 20_000) -> dict[str, float]:
     """Measure the wall time per step in microseconds: p50, p99 and max, and the p50 of ONNX Runtime alone."""
     controller, rng = Controller(bundle), np.random.default_rng(0)
@@ -32,9 +29,9 @@ def latency(bundle: Bundle, steps: int = 20_000) -> dict[str, float]:
     observations = rng.standard_normal((1_000, bundle.observation_size), np.float32)
     out = np.empty(len(bundle.limits.names))
     whole = _timed(lambda k: controller.step(observations[k % 1_000], None, out), steps)
-    bare = _timed(lambda k: controller._session.run_with_iobinding(controller._binding), steps)
+    onnx = _timed(lambda k: controller._session.run_with_iobinding(controller._binding), steps)
     found = {name: float(np.percentile(whole, q)) for name, q in (("p50", 50), ("p99", 99), ("max", 100))}
-    return {**found, "onnxruntime_p50": float(np.percentile(bare, 50))}
+    return {**found, "onnxruntime_p50": float(np.percentile(onnx, 50))}
 
 
 def _timed(call: Callable[[int], Any], steps: int) -> NDArray[np.float64]:
@@ -44,9 +41,6 @@ def _timed(call: Callable[[int], Any], steps: int) -> NDArray[np.float64]:
         call(k)
         times[k] = (time.perf_counter_ns() - begun) / 1e3
     return times
-
-
-# ---------------------------------------------------------------------- the whole check
 
 
 def check(path: Path, steps: int, seed: int, say: Say, trust: bool = False) -> dict[str, Any]:

@@ -5,24 +5,9 @@
     while running:
         send(controller.step(observation))      # every 20 ms, or whatever the bundle's dt is
 
-Whatever the network says, a command leaves through a ``RateLimiter`` in float64, so it is in F_t in exact arithmetic,
-and within the budget, if the bundle has one, whichever row of this table applies.
-What happens when things go wrong:
-
-=============================================  =========================================================================
-NaN or infinity in the observation             the last command is held and the step counted; after ``patience`` of them
-                                               in a row the controller is at fault
-NaN from the network                           that joint is held; counted as above
-an error in ONNX Runtime                       the last command is held, and the controller is at fault
-a fault                                        every command is held until ``start``; ``fault`` says why
-a short or late step (``step(..., dt=)``)      it moves in proportion, never more than one nominal step
-a first pose far from the policy's own         it ramps there at the rate limit or the budget, then hands over to it
-a pose outside the range (moved by hand)       joints may only come back, at the rate limit
-a hot motor                                    ``derate({"knee": 0.05})``: lower rates from now on
-an emergency                                   ``hold()``; ``release()`` goes on from there
-a restart                                      ``resume(state)``, with what ``state()`` gave after the last step: the
-                                               commands go on as if nothing had happened
-=============================================  =========================================================================
+Every command leaves through a ``RateLimiter`` in float64, so it is in F_t in exact arithmetic and within the budget, if
+the bundle has one. An unusable observation or output holds the last command; docs/datasheet_to_robot.md has the table
+of failures and reactions.
 """
 
 import copy
@@ -40,7 +25,6 @@ from slewrl.copying import Uncopied
 from slewrl.deploy.bundle import Bundle, BundleError, read
 from slewrl.deploy.limiter import RateLimiter, Vector, fill, numbers
 
-OUTPUTS = ["action"]
 STATE = ("bundle", "prev", "rates", "ramping", "holding", "fault", "bad_in_a_row")
 """The entries of a state: everything that the next command depends on."""
 
@@ -56,7 +40,7 @@ EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "fault": (lambda fault: fault is None or isinstance(fault, str), "a reason in words, or None"),
     "bad_in_a_row": (lambda count: _whole(count) and count >= 0, "a whole number >= 0"),
 }
-"""Entry of a state -> its check, and what to expect in words; the limiter checks the others."""
+"""Entry of a state -> its check and a description of valid values; the limiter checks the others."""
 LARGEST = float(np.finfo(np.float32).max)
 """The bound on observations; an entry at or beyond it counts as infinite."""
 
@@ -95,7 +79,7 @@ class Controller(Uncopied):
         self._observation, self._previous, self._action = (np.zeros(size, np.float32) for size in (n, d, d))
         self._seen, self._size, self._finite = np.zeros(n), np.zeros(n), np.zeros(n, bool)
         self._layout = ", ".join(f"{name}: {size}" for name, size in self.bundle.observation)
-        self._binding = self._bound()
+        self._binding = self._bind()
         self._target = np.clip(self.bundle.default_pose, self.bundle.limits.low, self.bundle.limits.high)
 
     @property
@@ -131,23 +115,23 @@ class Controller(Uncopied):
             out: float64 array (d,) to write to; default: a new one.
         """
         self.steps += 1
-        prev, nans = self.limiter._begun(), self.limiter.nans
+        prev, nans = self.limiter._started(), self.limiter.nans
         usable = self._usable(observation)
-        wanted = prev if self.fault is not None or not usable else self._target if self.ramping else self._asked(prev)
+        if self.fault is not None or not usable:
+            wanted: Any = prev
+        else:
+            wanted = self._target if self.ramping else self._ask_policy(prev)
         command = self.limiter.step(wanted, dt, out)
         if usable and self.limiter.nans == nans:
             self._bad_in_a_row = 0
         else:
             self._note_bad(usable)
         if self.ramping and self.fault is None:
-            self.ramping = not self._arrived(command)
+            away = (command != self._target) & (self.limiter.rates > 0).any(0)  # a joint derated to 0 never arrives
+            self.ramping = bool(away.any())
         return command
 
-    def _arrived(self, command: Vector) -> bool:
-        """Whether every joint that may move is at the default pose."""
-        return bool(((command == self._target) | (self.limiter.rates == 0).all(0)).all())
-
-    def _asked(self, prev: Vector) -> Any:
+    def _ask_policy(self, prev: Vector) -> Any:
         """Evaluate the policy after ``prev``."""
         self._previous[:] = prev
         try:
@@ -157,7 +141,7 @@ class Controller(Uncopied):
             return prev
         return self._action
 
-    def _bound(self) -> Any:
+    def _bind(self) -> Any:
         """Bind the session's inputs and output to preallocated arrays."""
         binding = self._session.io_binding()
         arrays = {"observation": self._observation, "previous_action": self._previous, "action": self._action}
@@ -186,8 +170,6 @@ class Controller(Uncopied):
                 f"{self.patience} unusable steps in a row, the last with NaN in {where}; holding until start(pose)"
             )
 
-    # ------------------------------------------------------------------ restarts
-
     def state(self) -> dict[str, Any]:
         """Return everything that the next command depends on, in types that JSON stores losslessly."""
         return {
@@ -211,8 +193,6 @@ class Controller(Uncopied):
             limiter.set_rates(state["rates"])
         self.limiter.holding, self.ramping = state["holding"], state["ramping"]
         self.fault, self._bad_in_a_row = state["fault"], state["bad_in_a_row"]
-
-    # ------------------------------------------------------------------ derating and holding
 
     def derate(self, rates: Mapping[str, float] | None) -> None:
         """Lower the rates of some joints, ``{joint: change per step}``; None restores all of them."""

@@ -31,8 +31,6 @@ from slewrl.limits.parse import Values
 from slewrl.training.evaluate import EVALUATION_SEED
 from slewrl.training.policy import Policy, load_policy
 
-COMMAND = "velocity"
-"""The command of the walking tasks: forward and lateral velocity, m/s, and yaw rate, rad/s."""
 Parts = tuple[tuple[str, int], ...]
 """The name and length of each part of an observation."""
 INPUTS, OUTPUTS = ["observation", "previous_action"], ["action"]
@@ -103,9 +101,9 @@ def deployable(source: Path, trust: bool = False, reset_action: Values | None = 
     return Deployable(module, {**about, **_servos(policy)})
 
 
-def first_pose(policy: Policy, said: Values | None) -> NDArray[Any]:
+def first_pose(policy: Policy, given: Values | None) -> NDArray[Any]:
     """The pose a policy starts from, (d,): the given one, or that of its task. An unknown pose is refused."""
-    pose = None if said is None else start_action(policy.limits, said, np.float32)
+    pose = None if given is None else start_action(policy.limits, given, np.float32)
     if not is_gymnasium(policy.task):
         return policy.reset_action if pose is None else pose
     made = gym.make(policy.task, disable_env_checker=True)
@@ -130,12 +128,7 @@ def export_bundle(source: Path, out: Path, trust: bool = False, reset_action: Va
 
 
 def describe(
-    source: Path,
-    module: DeployedPolicy,
-    pose: NDArray[Any],
-    dt: float | None,
-    parts: Parts,
-    provenance: dict[str, Any],
+    source: Path, module: DeployedPolicy, pose: NDArray[Any], dt: float | None, parts: Parts, provenance: dict[str, Any]
 ) -> dict[str, Any]:
     """Make a manifest, without the digests."""
     limits, layer = module.limits, module.layer
@@ -161,7 +154,7 @@ def _servos(policy: Policy) -> dict[str, Any]:
     return {
         "stiffness": [bundle.decimal(joint.kp) for joint in joints],
         "damping": [bundle.decimal(joint.kd) for joint in joints],
-        "commands": [COMMAND],
+        "commands": ["velocity"],  # forward and lateral velocity, m/s, and yaw rate, rad/s
     }
 
 
@@ -181,7 +174,7 @@ def _parts(policy: Policy) -> Parts:
 def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, Any]) -> bytes:
     """Export the module to ONNX for any batch size, with metadata under the keys that mjlab's exporter uses."""
     try:
-        import onnx  # noqa: F401
+        import onnx
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise UserFacingError(f'export needs ONNX ({error}): pip install "slewrl[onnx]"') from None
@@ -203,11 +196,8 @@ def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, 
     model = program.model_proto
     for node in model.graph.node:  # torch stores paths of this machine in each
         node.ClearField("metadata_props")
-    for key, value in _metadata(manifest).items():
-        entry = model.metadata_props.add()
-        entry.key, entry.value = key, value
-    data: bytes = model.SerializeToString(deterministic=True)
-    return data
+    onnx.helper.set_model_props(model, _metadata(manifest))
+    return model.SerializeToString(deterministic=True)
 
 
 def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
@@ -251,10 +241,10 @@ def _module(step: Step) -> nn.Module:
     made: nn.Module
     if isinstance(step, Activation):
         return {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh}[step.name]()
+    if isinstance(step, Clamp):
+        return Clamped(*map(torch.from_numpy, step))
     if isinstance(step, Normalize):
         made, names = Normalizer(len(step.shift), 0), ("shift", "scale")
-    elif isinstance(step, Clamp):
-        made, names = Clamped(len(step.low)), ("low", "high")
     elif isinstance(step, LayerNorm):
         made, names = nn.LayerNorm(len(step.weight), step.epsilon), ("weight", "bias")
     else:
@@ -266,15 +256,15 @@ def _module(step: Step) -> nn.Module:
 
 
 class Clamped(nn.Module):
-    """A clip of each of n entries to [low, high]."""
+    """A clip of each of n entries to [low, high], (n,) each."""
 
     low: Tensor
     high: Tensor
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, low: Tensor, high: Tensor) -> None:
         super().__init__()
-        for name in ("low", "high"):
-            self.register_buffer(name, torch.zeros(size))
+        self.register_buffer("low", low)
+        self.register_buffer("high", high)
 
     def forward(self, x: Tensor) -> Tensor:
         """Clip x (..., n)."""

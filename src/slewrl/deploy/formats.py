@@ -1,11 +1,8 @@
 """The files ``slewrl export`` writes, by format."""
 
-import tempfile
 import warnings
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from slewrl.deploy import Format, bundle
 from slewrl.deploy.c_export import limiter_header, policy_header
@@ -14,32 +11,25 @@ from slewrl.io.files import is_yaml, replacing
 from slewrl.limits.resolve import resolve_limits
 
 if TYPE_CHECKING:
-    import torch
-
     from slewrl.deploy.export import DeployedPolicy
     from slewrl.limits.parse import Values
 
-DEFAULT_OUT: dict[Format, str] = {
-    "bundle": "policy.bundle", "c": "policy.h", "onnx": "policy.onnx",
-    "torch": "policy.pt2",
-}  # fmt: skip
+SUFFIXES: dict[Format, str] = {"bundle": "bundle", "c": "h", "onnx": "onnx", "torch": "pt2"}
 
 
 def default_out(source: Path, kind: Format) -> Path:
     """The default output path of a format."""
-    return Path("limiter.h") if _is_limits(source) and kind == "c" else Path(DEFAULT_OUT[kind])
+    return Path("limiter.h") if _is_limits(source) and kind == "c" else Path(f"policy.{SUFFIXES[kind]}")
 
 
-class Said(TypedDict, total=False):
-    """Options for exporting a run or a model."""
-
-    trust: bool
-    """Whether code that the source names or contains may run (docs/trust.md)."""
-    reset_action: "Values | None"
-    """The pose the policy starts from; default: as in training."""
-
-
-def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", **said: Unpack[Said]) -> str:
+def export(
+    source: Path,
+    out: Path,
+    kind: Format,
+    prefix: str = "slewrl",
+    trust: bool = False,
+    reset_action: "Values | None" = None,
+) -> str:
     """Export ``source`` to ``out``, atomically, and return a short description of the file.
 
     Args:
@@ -48,7 +38,8 @@ def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", **said
         out: path of the file to write.
         kind: "bundle", "c", "onnx" or "torch" (a torch.export program).
         prefix: prefix of the names in a C header.
-        **said: ``trust`` and ``reset_action``, for a run or a model.
+        trust: whether code that a run or model names or contains may run (docs/trust.md).
+        reset_action: the pose the policy of a run or model starts from; default: as in training.
     """
     if kind not in get_args(Format):
         raise ValueError(f"format is {kind!r}, expected one of {', '.join(get_args(Format))}")
@@ -58,69 +49,67 @@ def export(source: Path, out: Path, kind: Format, prefix: str = "slewrl", **said
         raise FileNotFoundError(f"there is no run, bundle or limits file {str(source)!r}")
     if not out.parent.is_dir():
         raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
-    if source.is_file() and source.suffix != ".zip" and kind not in ("c", "onnx"):
+    if _is_ready(source) and kind not in ("c", "onnx"):
         raise ValueError(
             f"--format {kind} is made from a run, and {source} is a file: name the folder of a run, or a .zip"
         )
     if _is_limits(source) and kind != "c":
         raise ValueError(f"{source} holds limits, not a policy: a limiter is made with --format c")
-    if source.is_file() and source.suffix != ".zip" and said.get("reset_action") is not None:
+    if _is_ready(source) and reset_action is not None:
         raise ValueError(f"--reset-action is for a run or a model; {source} has its pose already, or needs none")
-    writers: dict[Format, Callable[[Path, Path, Said], str]] = {
-        "bundle": _bundle, "c": partial(_c, prefix=prefix), "onnx": _onnx, "torch": _torch,
-    }  # fmt: skip
     with replacing(out) as aside:
-        return writers[kind](source, aside, said)
+        if _is_limits(source):
+            limits, title = resolve_limits(source), f"A rate limiter from {source.name}"
+            aside.write_text(limiter_header(limits, prefix=prefix, title=title), encoding="utf-8")
+            return f"C99, a rate limiter for {limits.dim} joints"
+        if kind == "torch":
+            return _torch(source, aside, trust, reset_action)
+        return _from_bundle(_bundle(source, aside, trust, reset_action), aside, kind, prefix)
 
 
 def _is_limits(source: Path) -> bool:
     return source.is_file() and is_yaml(source)
 
 
-# ---------------------------------------------------------------------- one function per format
+def _is_ready(source: Path) -> bool:
+    """Whether the source is a bundle or a limits file, rather than a run or a model."""
+    return source.is_file() and source.suffix != ".zip"
 
 
-def _bundle(run: Path, out: Path, said: Said) -> str:
-    from slewrl.deploy.export import export_bundle
-
-    return _about(export_bundle(run, out, **said))
-
-
-def _c(source: Path, out: Path, said: Said, prefix: str) -> str:
-    if not _is_limits(source):
-        made = _made(source, said)
-        out.write_text(policy_header(made, prefix=prefix), encoding="utf-8")
-        return f"C99, {_about(made)}"
-    limits = resolve_limits(source)
-    out.write_text(limiter_header(limits, prefix=prefix, title=f"A rate limiter from {source.name}"), encoding="utf-8")
-    return f"C99, a rate limiter for {limits.dim} joints"
-
-
-def _onnx(source: Path, out: Path, said: Said) -> str:
-    made = _made(source, said)
-    out.write_bytes(made.onnx)
-    return f"the ONNX graph alone, without the limiter: {_about(made)}"
-
-
-def _torch(run: Path, out: Path, said: Said) -> str:
-    import torch
-
-    module, program = _program(run, said)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the last layer, a view of the trained one; harmless
-        torch.export.save(program, out)
-    _check(module, torch.export.load(out).module())
-    return "a torch.export program of the policy, without the limiter"
-
-
-def _made(source: Path, said: Said) -> bundle.Bundle:
-    """Read the bundle ``source``, or make one of a run or model."""
-    if source.is_file() and source.suffix != ".zip":
+def _bundle(source: Path, out: Path, trust: bool, reset_action: "Values | None") -> bundle.Bundle:
+    """Read the bundle ``source``, or export a run or model to the bundle ``out``."""
+    if _is_ready(source):
         return bundle.read(source)
     from slewrl.deploy.export import export_bundle
 
-    with tempfile.TemporaryDirectory() as folder:
-        return export_bundle(source, Path(folder) / "policy.bundle", **said)
+    return export_bundle(source, out, trust, reset_action)
+
+
+def _from_bundle(made: bundle.Bundle, out: Path, kind: Format, prefix: str) -> str:
+    """Replace the bundle at ``out`` by the C header or the ONNX graph that is asked for; return a description."""
+    about = _about(made)
+    if kind == "c":
+        out.write_text(policy_header(made, prefix=prefix), encoding="utf-8")
+        return f"C99, {about}"
+    if kind == "onnx":
+        out.write_bytes(made.onnx)
+        return f"the ONNX graph alone, without the limiter: {about}"
+    return about
+
+
+def _torch(run: Path, out: Path, trust: bool, reset_action: "Values | None") -> str:
+    import torch
+
+    from slewrl.deploy.export import deployable
+
+    policy, batch = deployable(run, trust, reset_action), torch.export.Dim("batch")
+    example = tuple(torch.zeros(2, size) for size in policy.sizes)
+    program = torch.export.export(policy.module, example, dynamic_shapes=({0: batch}, {0: batch}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the last layer, a view of the trained one; harmless
+        torch.export.save(program, out)
+    _check(policy.module, torch.export.load(out).module())
+    return "a torch.export program of the policy, without the limiter"
 
 
 def _about(made: bundle.Bundle) -> str:
@@ -128,17 +117,6 @@ def _about(made: bundle.Bundle) -> str:
     pose = ", ".join(f"{name} {x:.4g}" for name, x in zip(made.limits.names, made.default_pose, strict=True))
     size = f"{made.observation_size} observations, {len(made.limits.names)} joints"
     return f"the policy at step {step:,}, {size}; it starts from {pose} ({made.limits.units})"
-
-
-def _program(run: Path, said: Said) -> tuple["DeployedPolicy", "torch.export.ExportedProgram"]:
-    """The policy of a run as a module, and as an exported program for any batch size."""
-    import torch
-
-    from slewrl.deploy.export import deployable
-
-    policy, batch = deployable(run, **said), torch.export.Dim("batch")
-    module, example = policy.module, tuple(torch.zeros(2, size) for size in policy.sizes)
-    return module, torch.export.export(module, example, dynamic_shapes=({0: batch}, {0: batch}))
 
 
 def _check(module: "DeployedPolicy", loaded: Any) -> None:

@@ -1,9 +1,8 @@
 """A strict reader for a policy's ONNX graph, with numpy alone.
 
-ONNX Runtime loads more than a policy needs: weights from other files, loops and subgraphs, functions, custom operators.
-This reader accepts only what ``export`` writes and refuses everything else: protobuf fields that are not in the tables
-below, duplicate fields, overlong varints, operators that are not in ``OPERATORS``. A graph that it accepts has only one
-interpretation, the same as in ONNX Runtime.
+ONNX Runtime loads more than a policy needs: weights from other files, subgraphs, functions, custom operators. This
+reader accepts only the protobuf fields and operators in the tables below, each written in one way, so that an accepted
+graph means the same here and in ONNX Runtime.
 """
 
 import struct
@@ -144,9 +143,6 @@ def _unique(pairs: list[tuple[str, Any]], what: str) -> dict[str, Any]:
     if twice := repeated(name for name, _ in pairs):
         raise ValueError(f"it has {what} {twice[0][:60]!r} twice")
     return dict(pairs)
-
-
-# ---------------------------------------------------------------------- protobuf's wire format
 
 
 def _message(data: memoryview, fields: Fields, what: str) -> Message:

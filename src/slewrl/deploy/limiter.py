@@ -4,11 +4,8 @@
     limiter.start(measured_pose)
     command = limiter.step(wanted)          # in F_t, whatever `wanted` is
 
-All arithmetic is float64, and every command lies in
-
-    F_t = [prev - down, prev + up] within [low, high]
-
-in exact arithmetic, not just up to rounding (Theorem 1, docs/guarantee.md). With a budget B over all joints,
+All arithmetic is float64, and every command lies in F_t = [prev - down, prev + up] within [low, high] in exact
+arithmetic, not just up to rounding (Theorem 1, docs/guarantee.md). With a budget B over all joints,
 sum_i |command_i - prev_i| / rate_i <= B holds exactly, too (Theorem 3). `prev` is the last command, and the
 only state that steps change: a limiter started from it continues with the same commands.
 """
@@ -16,13 +13,21 @@ only state that steps change: a limiter started from it continues with the same 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.copying import Copied
+from slewrl.errors import shortened
 from slewrl.limits.boxmath import LARGEST, as_power
+
+if TYPE_CHECKING:
+    from slewrl.deploy.bundle import JointLimits
+    from slewrl.limits import RateLimits
+    from slewrl.limits.parse import Limits
+
+    AnyLimits = RateLimits | JointLimits | Limits
 
 Vector = NDArray[np.float64]
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
@@ -30,35 +35,12 @@ MOST = f"at most {as_power(LARGEST)} in magnitude"
 """The bound on magnitudes, which keeps sums from overflowing, as text for messages."""
 
 
-class HasLimits(Protocol):
-    """The limits that a limiter reads: a RateLimits, a Bundle's limits, or any object with these fields."""
-
-    @property
-    def up(self) -> Vector:
-        """Largest rise per control step, (d,)."""
-
-    @property
-    def down(self) -> Vector:
-        """Largest fall per control step, (d,)."""
-
-    @property
-    def low(self) -> Vector:
-        """Lower end of the range, (d,)."""
-
-    @property
-    def high(self) -> Vector:
-        """Upper end of the range, (d,)."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The joint names, in the order of commands."""
-
-
 class RateLimiter(Copied):
     """Moves every command into F_t.
 
     Args:
-        limits: limits of d joints, without batch dimensions; ``derate`` can lower the rates later.
+        limits: limits of d joints, without batch dimensions: a RateLimits, a bundle's limits, or any object with
+            their up, down, low, high and names. ``derate`` can lower the rates later.
         dt: nominal control period in seconds; default: the limits' own. Needed only for ``step(..., dt=)``.
         longest: the most that a late step may move, in nominal steps, >= 1; 1 never makes up for lost time.
         budget: B, the largest sum over joints of |change| / rate, in (0, d], where the rates are those of the step:
@@ -66,17 +48,22 @@ class RateLimiter(Copied):
     """
 
     def __init__(
-        self, limits: HasLimits, dt: float | None = None, longest: float = 1.0, budget: float | None = None
+        self, limits: "AnyLimits", dt: float | None = None, longest: float = 1.0, budget: float | None = None
     ) -> None:
         self.names, d = tuple(limits.names), len(limits.names)
         self.low, self.high = _vector(limits.low, d, "low"), _vector(limits.high, d, "high")
         self.up, self.down = _vector(limits.up, d, "up"), _vector(limits.down, d, "down")
-        self.dt = _period(getattr(limits, "dt", None) if dt is None else dt)
+        dt = getattr(limits, "dt", None) if dt is None else dt
+        if dt is not None and not 0 < _number(dt) < math.inf:
+            raise ValueError(f"dt is {shortened(dt)}, expected a positive control period in seconds")
+        if budget is not None and not 0 < _number(budget) <= d:
+            expected = f"a number in (0, {d}]: joints at full rate at once, or None"
+            raise ValueError(f"budget is {shortened(budget)}, expected {expected}")
         if not 1 <= _number(longest) < math.inf:
-            raise ValueError(f"longest is {_said(longest)}, expected a finite number of nominal steps >= 1")
-        self.longest = float(longest)
+            raise ValueError(f"longest is {shortened(longest)}, expected a finite number of nominal steps >= 1")
+        self.dt, self.longest = None if dt is None else float(dt), float(longest)
+        self.budget = None if budget is None else float(budget)
         self._validate()
-        self.budget = _allowance(budget, d)
         self.nans = 0
         """The number of joint commands that were NaN, and held."""
         self.holding = False
@@ -108,16 +95,13 @@ class RateLimiter(Copied):
 
     @classmethod
     def from_yaml(cls, path: str | Path, longest: float = 1.0, budget: float | None = None) -> "RateLimiter":
-        """Make a limiter from a limits.yaml, as ``slewrl limits`` and ``RateLimits.to_yaml`` write it, bit for bit.
-
-        This needs pyyaml besides numpy.
-        """
+        """Make a limiter from a limits.yaml, bit for bit as ``RateLimits.to_yaml`` writes it; this needs pyyaml."""
         from slewrl.limits.files import from_yaml
         from slewrl.limits.parse import read_limits
 
-        said = from_yaml(path)
-        limits = read_limits(None, said["low"], said["high"], said["up"], said["down"], None)
-        return cls(limits, said["dt"], longest, budget)
+        read = from_yaml(path)
+        limits = read_limits(None, read["low"], read["high"], read["up"], read["down"], None)
+        return cls(limits, read["dt"], longest, budget)
 
     def _validate(self) -> None:
         """Refuse invalid limits, since an object other than RateLimits may not have checked them."""
@@ -132,8 +116,6 @@ class RateLimiter(Copied):
                     f"longest is {self.longest}: {name!r} moves {max(up, down)} in a nominal step, "
                     f"and a late step may move {MOST}"
                 )
-
-    # ------------------------------------------------------------------ before the first step
 
     def start(self, pose: Sequence[float] | NDArray[Any]) -> None:
         """Start, or restart, from ``pose`` (d,): the measured joint positions, or the last command.
@@ -158,9 +140,7 @@ class RateLimiter(Copied):
     @property
     def prev(self) -> Vector:
         """A copy of the last command, (d,)."""
-        return self._begun().copy()
-
-    # ------------------------------------------------------------------ every step
+        return self._started().copy()
 
     def step(
         self, command: Sequence[float] | NDArray[Any], dt: float | None = None, out: Vector | None = None
@@ -175,14 +155,14 @@ class RateLimiter(Copied):
                 at most ``longest`` nominal steps; zero, negative or NaN holds.
             out: float64 array (d,) to write to; default: a new one.
         """
-        prev = self._begun()
+        prev = self._started()
         if out is None:
             out = np.empty_like(prev)
         elif out.shape != prev.shape or out.dtype != np.float64 or not out.flags.writeable:
             # A narrower dtype would round the command that prev keeps.
             raise ValueError(f"out is {out.dtype} {out.shape}, expected writable float64 {prev.shape}")
         if not self.holding:
-            limit = self._limit if self.budget is None else self._limit_together
+            limit = self._limit if self.budget is None else self._limit_with_budget
             limit(command, prev, self._full if dt is None else self._scaled(dt))
         out[:] = prev
         return out
@@ -232,15 +212,15 @@ class RateLimiter(Copied):
         np.minimum(wanted, self._top, out=prev)
         self._inside = self._inside or self._in_range(prev)
 
-    def _limit_together(self, command: Sequence[float] | NDArray[Any], prev: Vector, rates: Vector) -> None:
+    def _limit_with_budget(self, command: Sequence[float] | NDArray[Any], prev: Vector, rates: Vector) -> None:
         """Move ``prev`` as ``_limit`` does, within the budget."""
         before, inside = self._before, self._inside
         before[:] = prev
         self._limit(command, prev, rates)
-        self._pull(before, prev, rates)
+        self._fit_budget(before, prev, rates)
         self._inside = inside or self._in_range(prev)  # a scaled step back towards the range may end outside it
 
-    def _pull(self, before: Vector, command: Vector, rates: Vector) -> None:
+    def _fit_budget(self, before: Vector, command: Vector, rates: Vector) -> None:
         """Scale the step from ``before`` to ``command``, which is in F_t, where it may exceed the budget.
 
         This is the last operation of Theorem 3 (docs/guarantee.md), with the margins of its proof for float64: each
@@ -276,8 +256,6 @@ class RateLimiter(Copied):
         np.multiply(self._full, steps, out=self._rates)
         return np.nextafter(self._rates, 0.0, out=self._rates)
 
-    # ------------------------------------------------------------------ derating and holding
-
     @property
     def rates(self) -> Vector:
         """A copy of the present rates: largest rise and fall per step, (2, d)."""
@@ -289,7 +267,7 @@ class RateLimiter(Copied):
         Other joints keep their rates. A rate never exceeds the original limit; 0 holds the joint.
         """
         if rates is not None and not isinstance(rates, Mapping):
-            raise ValueError(f"rates are {_said(rates)}, expected {{joint: largest change per step}}, or None")
+            raise ValueError(f"rates are {shortened(rates)}, expected {{joint: largest change per step}}, or None")
         full = np.stack([self.up, self.down])
         changed = full if rates is None else self.rates
         for name, rate in (rates or {}).items():
@@ -297,7 +275,7 @@ class RateLimiter(Copied):
                 raise KeyError(f"unknown joint {name!r}; known joints: {', '.join(self.names)}")
             if not 0 <= _number(rate) <= LARGEST:
                 raise ValueError(
-                    f"rate of {name!r} is {_said(rate)}, expected a finite number >= 0, {MOST} (0 holds the joint)"
+                    f"rate of {name!r} is {shortened(rate)}, expected a finite number >= 0, {MOST} (0 holds the joint)"
                 )
             i = self.names.index(name)
             changed[:, i] = np.minimum(full[:, i], float(rate))
@@ -322,7 +300,7 @@ class RateLimiter(Copied):
         """Follow commands again, starting from the last one."""
         self.holding = False
 
-    def _begun(self) -> Vector:
+    def _started(self) -> Vector:
         if self._prev is None:
             raise RuntimeError("call start(pose) first: the limit is on the change from the last command")
         return self._prev
@@ -362,24 +340,10 @@ def _vector(values: Sequence[float] | NDArray[Any], d: int, label: str) -> Vecto
     return vector
 
 
-def _period(dt: float | None) -> float | None:
-    if dt is not None and not 0 < _number(dt) < math.inf:
-        raise ValueError(f"dt is {_said(dt)}, expected a positive control period in seconds")
-    return None if dt is None else float(dt)
-
-
-def _allowance(budget: float | None, d: int) -> float | None:
-    if budget is not None and not 0 < _number(budget) <= d:
-        raise ValueError(
-            f"budget is {_said(budget)}, expected a number in (0, {d}]: joints at full rate at once, or None"
-        )
-    return None if budget is None else float(budget)
-
-
 def _seconds(dt: Any) -> float:
     """Convert a measured dt to float; NaN is accepted, and holds."""
     if isinstance(dt, str | bytes | bool) or not hasattr(dt, "__float__"):
-        raise ValueError(f"dt is {_said(dt)}, expected seconds since the last step")
+        raise ValueError(f"dt is {shortened(dt)}, expected seconds since the last step")
     return float(dt)
 
 
@@ -387,8 +351,3 @@ def _number(value: Any) -> float:
     """Return a number as it is, and NaN, which is in no range, for anything else."""
     number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
     return value if number else math.nan
-
-
-def _said(value: Any) -> str:
-    """Format a given value for a message."""
-    return repr(value)[:60]

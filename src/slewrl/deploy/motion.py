@@ -110,7 +110,7 @@ class Motion(Copied):
 
     def _change_brakes(self, below: Vector, above: Vector) -> tuple[Vector, Vector]:
         """Adopt the wanted deceleration where a joint can stop by it; elsewhere force full braking by the old one."""
-        ready = viability.stops_in_time(self.velocity, below, above, self.wanted)
+        ready: NDArray[np.bool_] = viability.stops_in_time(self.velocity, below, above, self.wanted)
         mixed = np.where(ready, self.wanted, self.limits.deceleration)
         self.limits = self.limits._replace(deceleration=self.wanted if ready.all() else mixed)
         bottom, top = viability.increments(self.velocity, below, above, self.limits)

@@ -16,12 +16,10 @@ JOINED = ["observation", "previous_action"]
 
 
 class Dense(NamedTuple):
-    """A linear layer: weight x + bias."""
+    """A linear layer: weight x + bias, with weights (outputs, inputs) and biases (outputs,)."""
 
     weight: Floats
-    """The weights, (outputs, inputs)."""
     bias: Floats
-    """The biases, (outputs,)."""
 
 
 class Normalize(NamedTuple):
@@ -85,10 +83,8 @@ def _step(value: str, users: dict[str, list[Node]], stored: Stored) -> tuple[Ste
     kinds = sorted(node.op_type for node in users.get(value, []))
     if kinds == ["Gemm"]:
         return _dense(nodes["Gemm"], stored), nodes["Gemm"].output[0]
-    if kinds == ["Relu"]:
-        return Activation("relu"), nodes["Relu"].output[0]
-    if kinds == ["Tanh"]:
-        return Activation("tanh"), nodes["Tanh"].output[0]
+    if kinds in (["Relu"], ["Tanh"]):
+        return Activation(kinds[0].lower()), nodes[kinds[0]].output[0]
     if kinds == ["Mul", "Sigmoid"] and set(nodes["Mul"].input) == {value, nodes["Sigmoid"].output[0]}:
         return Activation("silu"), nodes["Mul"].output[0]
     if kinds == ["LayerNormalization"]:
@@ -107,19 +103,19 @@ def _step(value: str, users: dict[str, list[Node]], stored: Stored) -> tuple[Ste
 
 def _dense(node: Node, stored: Stored) -> Dense:
     weight, *bias = _arrays(node, stored, 2)
-    plain = all(_number(node, key, 1.0) == 1 for key in ("alpha", "beta")) and not _number(node, "transA", 0)
-    if not plain:
+    options = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0, **node.attributes}
+    if (options["alpha"], options["beta"], options["transA"]) != (1, 1, 0):
         raise UserFacingError(f"the policy has a {node.op_type} that is no plain linear layer: {node.name}")
-    weight = weight if _number(node, "transB", 0) else weight.T
+    weight = weight if options["transB"] else weight.T
     return Dense(weight, *(bias or [np.zeros(len(weight), np.float32)]))  # the exporter omits a bias of 0
 
 
 def _layer_norm(node: Node, stored: Stored) -> LayerNorm:
-    axis, (weight, *bias) = _number(node, "axis", -1), _arrays(node, stored, 2)
+    axis, (weight, *bias) = node.attributes.get("axis", -1), _arrays(node, stored, 2)
     if axis not in (-1, 1):
-        raise UserFacingError(f"the policy has a LayerNormalization over axis {axis:g}, expected 1, the last")
+        raise UserFacingError(f"the policy has a LayerNormalization over axis {axis}, expected 1, the last")
     offset = bias[0] if bias else np.zeros_like(weight)
-    return LayerNorm(weight, offset, _number(node, "epsilon", 1e-5))
+    return LayerNorm(weight, offset, float(node.attributes.get("epsilon", 1e-5)))
 
 
 def _arrays(node: Node, stored: Stored, most: int) -> list[Floats]:
@@ -132,11 +128,6 @@ def _arrays(node: Node, stored: Stored, most: int) -> list[Floats]:
     return [stored[name].astype(np.float32) for name in names]
 
 
-def _number(node: Node, key: str, default: float) -> float:
-    """The numeric attribute ``key`` of a node."""
-    return float(node.attributes.get(key, default))
-
-
 def _check(steps: list[Step], inputs: int, outputs: int) -> None:
     """Refuse inconsistent sizes, and weights that are not finite."""
     width = inputs
@@ -145,8 +136,8 @@ def _check(steps: list[Step], inputs: int, outputs: int) -> None:
         if not all(np.isfinite(array).all() for array in arrays):
             raise UserFacingError("the policy has weights that are NaN or infinite")
         expected = [(len(step.bias), width), (len(step.bias),)] if isinstance(step, Dense) else [(width,)] * len(arrays)
-        if [array.shape for array in arrays] != expected:
-            shapes = [array.shape for array in arrays]
+        shapes = [array.shape for array in arrays]
+        if shapes != expected:
             raise UserFacingError(f"the policy has weights {shapes} for {width} values, expected {expected}")
         width = len(step.bias) if isinstance(step, Dense) else width
     if width != outputs:

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,15 +39,6 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 }
 
 
-class _Saved(NamedTuple):
-    """The parts of a model file that can be read without unpickling."""
-
-    data: dict[str, Any]
-    weights: bytes
-    version: str
-    """The version of Stable-Baselines3."""
-
-
 def deployable_model(path: Path, trust: bool = False, reset_action: Values | None = None) -> Deployable:
     """Load the policy of a model that ``save`` wrote, to act without exploration.
 
@@ -56,16 +47,16 @@ def deployable_model(path: Path, trust: bool = False, reset_action: Values | Non
         trust: whether code that the model names may run, and a model of an older slewrl may be unpickled.
         reset_action: the pose the policy starts from; default: as in training.
     """
-    saved = _read(path)
-    about = saved.data.get("deployment")
+    data, weights, version = _read(path)
+    about = data.get("deployment")
     if not isinstance(about, dict) or ":serialized:" in about:
-        about = _unpickled(path, saved.data, trust)
+        about = _unpickled(path, data, trust)
     layer = about.get("layer")
     require_trust(code_named(layer=layer) if isinstance(layer, str) else [], path, trust)
     if reset_action is not None:
         about = {**about, "reset_action": reset_action}
     try:
-        return _deployable(path, about, _tensors(saved.weights), saved.version)
+        return _deployable(path, about, _tensors(weights), version)
     except UserFacingError as error:
         raise UserFacingError(f"{path}: {error}") from error.__cause__
     except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError) as error:
@@ -137,30 +128,28 @@ def _normalizer(
     """Rebuild VecNormalize for observations (N, n), whose last ``joints`` entries, the previous action, are kept."""
     if len(mean) != inputs or len(variance) != inputs:
         raise UserFacingError(f"its normalizer has {len(mean)} means and {len(variance)} variances, expected {inputs}")
-    scaled, clamped, n = Normalizer(inputs, joints), Clamped(inputs), inputs - joints
+    scaled, n = Normalizer(inputs, joints), inputs - joints
     scaled.shift[:n] = torch.tensor(mean[:n], dtype=torch.float64)
     scaled.scale[:n] = torch.from_numpy(1 / np.sqrt(np.array(variance[:n]) + epsilon))
-    clamped.high[:n], clamped.high[n:] = clip, torch.finfo(torch.float32).max
-    clamped.low.copy_(-clamped.high)
-    return scaled, clamped
+    high = torch.full((inputs,), torch.finfo(torch.float32).max)
+    high[:n] = clip
+    return scaled, Clamped(-high, high)
 
 
-# ---------------------------------------------------------------------- the file
-
-
-def _read(path: Path) -> _Saved:
+def _read(path: Path) -> tuple[dict[str, Any], bytes, str]:
+    """The data and weights of a model file, without unpickling, and the version of Stable-Baselines3."""
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
                 raise UserFacingError(f"{path} is larger than {LARGEST >> 20} MB: no model of slewrl's policies")
             data = json.loads(archive.read("data"))
             version = archive.read("_stable_baselines3_version")[:40].decode("ascii", "replace").strip()
-            found = _Saved(data, archive.read("policy.pth"), version)
+            weights = archive.read("policy.pth")
     except (zipfile.BadZipFile, KeyError, ValueError, RecursionError, NotImplementedError) as error:
         raise UserFacingError(f"{path} is no model of Stable-Baselines3's: {error}") from error
     if not isinstance(data, dict):
         raise UserFacingError(f"{path} is no model of Stable-Baselines3's: its data are a {type(data).__name__}")
-    return found
+    return data, weights, version
 
 
 def _tensors(data: bytes) -> dict[str, Tensor]:
@@ -171,9 +160,6 @@ def _tensors(data: bytes) -> dict[str, Tensor]:
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
         raise UserFacingError("policy.pth holds no names with tensors")
     return found
-
-
-# ---------------------------------------------------------------------- models of an older slewrl
 
 
 def _unpickled(path: Path, data: dict[str, Any], trust: bool) -> dict[str, Any]:
@@ -189,7 +175,7 @@ def _globals(item: Any) -> Iterator[str]:
     """The globals that a pickled entry of ``data`` names, read without running it; a pickle can hide some."""
     if not isinstance(item, dict) or ":serialized:" not in item:
         return
-    words: list[str] = []
+    strings: list[str] = []
     memo: list[str] = []
     try:
         argument: Any
@@ -197,12 +183,12 @@ def _globals(item: Any) -> Iterator[str]:
             if operation.name == "GLOBAL":
                 yield argument.replace(" ", ".")
             elif operation.name == "STACK_GLOBAL":
-                yield ".".join(words[-2:])
+                yield ".".join(strings[-2:])
             elif operation.name == "MEMOIZE":
-                memo.append(words[-1] if words else "")
+                memo.append(strings[-1] if strings else "")
             elif operation.name in ("BINGET", "LONG_BINGET") and argument < len(memo):
-                words.append(memo[argument])
+                strings.append(memo[argument])
             elif "UNICODE" in operation.name:
-                words.append(argument)
+                strings.append(argument)
     except (ValueError, TypeError, AttributeError):
         yield "something unreadable"

@@ -48,7 +48,7 @@ class Trial:
     moved: int = 0
     """The number of steps at which some joint moved; a controller that never moves does not pass."""
     misbehaved: int = 0
-    """The number of times the controller did not do what its module's table says."""
+    """The number of times the controller did not react as docs/datasheet_to_robot.md says."""
     first_misbehaviour: str = ""
 
     @property
@@ -75,8 +75,8 @@ class Adversary:
         """The number of broken observations still to come."""
         self.bad_in_a_row, self.holding = 0, False
         self.goal = np.clip(controller.bundle.default_pose, self.low, self.high)
-        self._policy, controller._asked = controller._asked, self._asked  # type: ignore[method-assign]
-        self._mad = False
+        self._policy, controller._ask_policy = controller._ask_policy, self._ask_policy  # type: ignore[method-assign]
+        self._has_nan = False
         self._start(self._pose(), ramp=False)
 
     def run(self, steps: int, say: Say = lambda line: None) -> Trial:
@@ -89,8 +89,6 @@ class Adversary:
             if (k + 1) % 100_000 == 0:
                 say(f"{k + 1:,} steps, {self.trial.violations} violations")
         return self.trial
-
-    # ------------------------------------------------------------------ failures
 
     def _disturb(self) -> None:
         kind = int(self.rng.integers(5))
@@ -124,11 +122,11 @@ class Adversary:
             self.trial.misbehaved += 1
             self.trial.first_misbehaviour = self.trial.first_misbehaviour or what
 
-    def _asked(self, prev: Vector) -> Any:
+    def _ask_policy(self, prev: Vector) -> Any:
         """Return the network's output or, half of the time, a corrupted one: an ulp from the edges, huge, or NaN."""
         wanted = self._policy(prev)
         self._expect(np.shares_memory(wanted, self.controller._action), "the network is asked")
-        self._mad = False
+        self._has_nan = False
         if self.rng.random() < 0.5:
             return wanted
         self.trial.mad_commands += 1
@@ -136,9 +134,9 @@ class Adversary:
         edge = prev + self.rng.choice([-1.0, 1.0], d) * self.rng.choice([self.up, self.down])
         edge = np.nextafter(edge, self.rng.choice([-np.inf, np.inf], d))
         wild = self.rng.choice([np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0], d)
-        mad = np.where(self.rng.random(d) < 0.5, edge, wild)
-        self._mad = bool(np.isnan(mad).any())
-        return mad
+        corrupted = np.where(self.rng.random(d) < 0.5, edge, wild)
+        self._has_nan = bool(np.isnan(corrupted).any())
+        return corrupted
 
     def _pose(self) -> Vector:
         """Draw a pose in the range, on its bounds, or outside it."""
@@ -162,9 +160,9 @@ class Adversary:
         nominal = self.controller.limiter.dt or 1.0
         self.trial.timed_steps += 1
         odd = (0.0, -nominal, float("nan"), float("inf"), nominal, 5 * nominal, np.nextafter(nominal, 0.0))
-        return float(
-            odd[int(self.rng.integers(len(odd)))] if self.rng.random() < 0.3 else self.rng.exponential(nominal)
-        )
+        if self.rng.random() < 0.3:
+            return float(odd[int(self.rng.integers(len(odd)))])
+        return float(self.rng.exponential(nominal))
 
     def _observation(self) -> NDArray[np.float32]:
         """Draw an observation: ordinary, huge, tiny, or broken."""
@@ -177,13 +175,11 @@ class Adversary:
             seen[self.rng.integers(n, size=max(1, n // 8))] = self.rng.choice([np.nan, np.inf, -np.inf])
         return seen
 
-    # ------------------------------------------------------------------ a step, judged
-
     def _step(self, dt: float | None) -> None:
         controller, trial = self.controller, self.trial
         prev, seen, fault = controller.prev, self._observation(), controller.fault
         held, ramping = self.holding or fault is not None, controller.ramping
-        self._mad = False
+        self._has_nan = False
         controller.step(seen, dt, self.command)
         trial.steps += 1
         trial.joint_steps += len(prev)
@@ -208,7 +204,7 @@ class Adversary:
             trial.bad_observations += 1
             trial.held += stayed
         # NaN from the network counts, too, unless a hold ignored it.
-        bad = not usable or (self._mad and not self.holding)
+        bad = not usable or (self._has_nan and not self.holding)
         self.bad_in_a_row = self.bad_in_a_row + 1 if bad else 0
         at_fault = fault_before is not None or self.bad_in_a_row >= controller.patience
         self._expect((controller.fault is not None) == at_fault, "a fault comes after so many in a row, and stays")

@@ -17,28 +17,28 @@ from slewrl.limits import RateLimits
 from slewrl.metrics import RateUse
 
 PREVIOUS = "previous_action"
-"""Where the previous action is in a Dict observation."""
+"""The key of the previous action in a Dict observation."""
 
 
 class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """Appends the previous executed action to the observation and keeps the history of actions for the audit.
+    """Appends the previous executed action to the observation and keeps the history of actions.
 
     The last d entries of the observation are the very array last handed to ``env.step`` (after a reset: the reset
-    action), unnormalised. The wrapper never changes an action: it is there to be judged. When an episode ends,
-    ``info["rate_use"]`` holds its utilisation and its exact number of violations.
+    action), unnormalised. The wrapper never changes an action. When an episode ends, ``info["rate_use"]`` holds its
+    utilisation and its exact number of violations.
 
     Args:
-        env: with a flat observation and a bounded Box action of d entries.
-        limits: of d joints, in the environment's action units.
-        reset_action: what counts as executed before the first step, where ``reset`` is not told otherwise: numbers,
+        env: an environment with a flat observation and a bounded Box action of d entries.
+        limits: rate limits of d joints, in the environment's action units.
+        reset_action: what counts as executed before the first step, unless ``reset`` is given another: numbers,
             "middle", or a function of the environment (``reset.py``); default: the limits' own, else 0.
-        unsaid: "warn" or "refuse", where nobody says it and 0 is not clearly meant.
+        unsaid: "warn" or "refuse", where no reset action is known and 0 is not clearly meant.
     """
 
     dicts = False
-    """Whether Dict observations are taken, too."""
+    """Whether Dict observations are accepted, too."""
     narrow = True
-    """Whether reset actions are floats of 32 bits, as all is that a policy of ours executes and its replay holds."""
+    """Whether reset actions are float32, as the actions of our own policies are."""
 
     def __init__(
         self, env: gym.Env[Any, Any], limits: RateLimits, reset_action: Given = None, unsaid: Unsaid = "warn"
@@ -51,73 +51,59 @@ class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordCo
         dtype = np.float32 if self.narrow else self.dtype
         self.first = ResetAction(self.name, limits, reset_action, dtype, unsaid, means_zero(env))
         self.history = ActionHistory(limits, self.first.usual[None].astype(self.dtype))
-        """Of one environment."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode with its reset action as the previous one; ``options["reset_action"]`` says another."""
+        """Start an episode, with ``options["reset_action"]`` or the usual reset action as the previous one."""
         observation, info = returned(self.env, self.name, "reset", seed=seed, options=without_ours(options))
         self.history.restart(self.first.find(self.env, options, info))
-        return self._augmented(observation), info
+        return augmented(observation, self.previous), info
 
     @property
     def reset_action(self) -> NDArray[Any]:
-        """What counts as executed before the first step of the episode under way, (d,)."""
-        found: NDArray[Any] = self.history.first[0]
-        return found
+        """What counts as executed before the first step of the current episode, (d,)."""
+        return self.history.first[0]
 
     @property
     def previous(self) -> NDArray[Any]:
-        """What was executed last, (d,)."""
+        """The action executed last, (d,)."""
         if not self.history.begun:
             raise reset_needed(self.name)
-        found: NDArray[Any] = self.history.previous[0]
-        return found
+        return self.history.previous[0]
 
     @property
     def actions(self) -> NDArray[Any]:
-        """(T + 1, d): the reset action, and what was executed since."""
+        """(T + 1, d): the reset action, and the actions executed since."""
         return self.history.actions()
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Hand the action on unchanged, and remember it."""
+        """Pass the action on unchanged, and remember it."""
         return self._execute(np.array(action, dtype=self.dtype))  # a copy: the caller may reuse its buffer
 
     def _execute(self, executed: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         if not self.history.begun:
             raise reset_needed(self.name)
         self.history.append(executed[None])  # before the step: an environment may scale what it is handed in place
-        parts = returned(self.env, self.name, "step", executed)
-        observation, reward, terminated, truncated, info = parts
+        observation, reward, terminated, truncated, info = returned(self.env, self.name, "step", executed)
         if terminated or truncated:
             info = {**info, "rate_use": self.rate_use()}
-        return self._augmented(observation), reward, terminated, truncated, info
+        return augmented(observation, self.previous), reward, terminated, truncated, info
 
     def rate_use(self) -> RateUse:
         """Utilisation and violations of the episode so far."""
         return self.history.rate_use()
 
-    def _augmented(self, observation: Any) -> Any:
-        return augmented(observation, self.previous)
-
 
 class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
-    """The twin of ``Augment`` for vector environments, in every ``AutoresetMode``.
+    """``Augment`` for vector environments, in every ``AutoresetMode``; its arguments are the same.
 
-    An action that an environment does not execute (the one handed over with the reset of NEXT_STEP) is no part of any
-    episode, and the first observation after a reset carries the reset action. In SAME_STEP ``info["final_obs"]``
-    carries the last action of its own episode. Where an episode ends, ``info["rate_use"]`` holds its RateUse.
-
-    Args:
-        env: a vector environment with flat observations and bounded Box actions.
-        limits: of d joints, in the environment's action units.
-        reset_action: as of ``Augment``; a function may give one row for each environment, (N, d).
-        unsaid: as of ``Augment``.
+    An action that an environment does not execute (the one passed with the reset of NEXT_STEP) is no part of any
+    episode, and the first observation after a reset has the reset action. In SAME_STEP ``info["final_obs"]`` has the
+    last action of its own episode. Where an episode ends, ``info["rate_use"]`` holds its RateUse. A function as
+    ``reset_action`` may return one row for each environment, (N, d).
     """
 
     dicts = False
-    """Whether Dict observations are taken, too."""
     narrow = True
-    """As of ``Augment``."""
 
     def __init__(
         self,
@@ -127,15 +113,14 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
         unsaid: Unsaid = "warn",
     ) -> None:
         super().__init__(env)
-        self.limits = limits
-        self.name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        self.limits, self.name = limits, _name(env)
         single = augmented_space(self.name, env.single_observation_space, env.single_action_space, limits, self.dicts)
         self.single_observation_space = single
         self.observation_space = batch_space(single, env.num_envs)
         self.dtype: Any = env.single_action_space.dtype
         dtype = np.float32 if self.narrow else self.dtype
-        parts = getattr(env.unwrapped, "envs", ())
-        zero = means_zero(env) or (len(parts) > 0 and all(map(means_zero, parts)))
+        envs = getattr(env.unwrapped, "envs", ())
+        zero = means_zero(env) or (len(envs) > 0 and all(map(means_zero, envs)))
         self.first = ResetAction(self.name, limits, reset_action, dtype, unsaid, zero)
         self.history = ActionHistory(limits, np.tile(self.first.usual, (env.num_envs, 1)).astype(self.dtype))
         self.mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
@@ -143,12 +128,12 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
 
     @property
     def reset_actions(self) -> NDArray[Any]:
-        """(N, d): what counts as executed before the first step of each episode under way."""
+        """(N, d): what counts as executed before the first step of each current episode."""
         return self.history.first
 
     @property
     def previous(self) -> NDArray[Any]:
-        """(N, d): what each environment executed last."""
+        """(N, d): the action that each environment executed last."""
         return self.history.previous
 
     def reset(
@@ -156,34 +141,33 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode in every environment, or in those of ``options["reset_mask"]``.
 
-        ``options["reset_action"]`` says where they start from, (d,) or (N, d).
+        ``options["reset_action"]`` is their reset action, (d,) or (N, d).
         """
-        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool))  # the environment takes it out
+        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool))  # the environment removes it
         observations, info = returned(self.env, self.name, "reset", seed=seed, options=without_ours(options))
         self._restart(mask, info, options)
         self._over[mask] = False
-        return self._augmented(observations), info
+        return augmented(observations, self.previous), info
 
     def step(self, actions: NDArray[Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Hand the actions on unchanged, and remember those that were executed."""
+        """Pass the actions on unchanged, and remember those that were executed."""
         if not self.history.begun:
             raise reset_needed(self.name)
         executed = np.array(actions, dtype=self.dtype)
-        parts = returned(self.env, self.name, "step", executed.copy())
-        observations, rewards, terminated, truncated, info = parts
+        observations, rewards, terminated, truncated, info = returned(self.env, self.name, "step", executed.copy())
         ended = terminated | truncated
         self.history.append(executed)
         if self.mode == AutoresetMode.NEXT_STEP:
-            self._restart(self._over, info)  # what their episodes ended in is over; this step was their reset
+            self._restart(self._over, info)  # their episodes ended a step ago; this step was their reset
             self._over = ended.copy()
         if ended.any():
             info = {**info, **self._ended(ended, info)}
         if self.mode == AutoresetMode.SAME_STEP:
             self._restart(ended, info)
-        return self._augmented(observations), rewards, terminated, truncated, info
+        return augmented(observations, self.previous), rewards, terminated, truncated, info
 
     def _ended(self, ended: NDArray[np.bool_], info: dict[str, Any]) -> dict[str, Any]:
-        """Entries of info for the environments whose episode ended, in Gymnasium's layout: an array and its mask."""
+        """Entries of info for the environments whose episode ended, as Gymnasium has them: an array and its mask."""
         uses, finals = (np.full(self.num_envs, None, dtype=object) for _ in range(2))
         for k in np.flatnonzero(ended).tolist():
             uses[k] = self.history.rate_use(k)
@@ -200,45 +184,40 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
             starts[k] = start
         self.history.restart(starts, mask)
 
-    def _augmented(self, observations: Any) -> Any:
-        return augmented(observations, self.previous)
-
 
 def means_zero(env: Any) -> bool:
-    """Whether an environment is one of Gymnasium's own, whose actions are torques and forces."""
+    """Whether an environment is one of Gymnasium's own, whose actions are torques and forces, so that 0 is at rest."""
     return str(getattr(env.spec, "entry_point", "")).startswith("gymnasium.envs.")
 
 
 def augmented(observation: Any, prev: NDArray[Any]) -> Any:
-    """(s, a_prev) of one environment or of several; a_prev keeps its bits."""
+    """(s, a_prev) of one environment or of several; a_prev is unchanged to the bit."""
     if isinstance(observation, dict):
         return {**observation, PREVIOUS: prev.copy()}
     return np.concatenate([observation, prev], axis=-1, dtype=prev.dtype, casting="same_kind")
 
 
 def augmented_space(name: str, observation: Any, action: Any, limits: RateLimits, dicts: bool = False) -> Any:
-    """The space of (s, a_prev); refuses spaces the limits do not fit, saying why."""
+    """The space of (s, a_prev); refuses spaces that the limits do not fit, saying why."""
     check_action_space(name, action)
+    if action.shape[0] != limits.dim:
+        raise ValueError(
+            f"{name}: {action.shape[0]} actions, but limits for {limits.dim}: {limits.names}; give one per action, in "
+            "their order"
+        )
+    check_range(name, action.low, action.high, limits)
     if dicts and isinstance(observation, Dict):
         if PREVIOUS in observation.spaces:
             raise ValueError(f"{name}: observations have a {PREVIOUS!r} already: is it wrapped twice?")
-        _check_fit(name, action, limits)
         return Dict({**observation.spaces, PREVIOUS: Box(action.low, action.high, dtype=action.dtype)})
-    check_spaces(name, observation, action, limits)
+    if not isinstance(observation, Box) or len(observation.shape) != 1:
+        raise ValueError(f"{name}: observation space is {observation}, expected a flat Box (wrap it first)")
     low, high = (np.concatenate([getattr(s, k) for s in (observation, action)]) for k in ("low", "high"))
     return Box(low.astype(action.dtype), high.astype(action.dtype), dtype=action.dtype)
 
 
-def check_spaces(name: str, observation: Any, action: Any, limits: RateLimits) -> None:
-    """Refuse an environment the limits do not fit, saying why."""
-    check_action_space(name, action)
-    _check_fit(name, action, limits)
-    if not isinstance(observation, Box) or len(observation.shape) != 1:
-        raise ValueError(f"{name}: observation space is {observation}, expected a flat Box (wrap it first)")
-
-
 def check_action_space(name: str, action: Any) -> None:
-    """Refuse actions that no rate limit could be put on."""
+    """Refuse actions that cannot have rate limits."""
     if not isinstance(action, Box) or len(action.shape) != 1:
         raise ValueError(
             f"{name}: action space is {action}, expected a flat Box (rate limits need numbers): choose a variant of "
@@ -253,18 +232,9 @@ def check_action_space(name: str, action: Any) -> None:
         )
 
 
-def _check_fit(name: str, action: Box, limits: RateLimits) -> None:
-    if action.shape[0] != limits.dim:
-        raise ValueError(
-            f"{name}: {action.shape[0]} actions, but limits for {limits.dim}: {limits.names}; give one per action, in "
-            "their order"
-        )
-    check_range(name, action.low, action.high, limits)
-
-
 def check_range(name: str, low: NDArray[Any], high: NDArray[Any], limits: RateLimits) -> None:
-    """Refuse limits that let a joint leave the action's bounds (d,)."""
-    # The bounds are float32 images of the model's; an ulp beyond the limits' range is no mismatch.
+    """Refuse limits that let a joint leave the bounds (d,) of the action."""
+    # The bounds are rounded to float32; an ulp beyond the limits' range is no mismatch.
     slack = 1e-6 * (limits.high - limits.low)
     for i, joint in enumerate(limits.names):
         if limits.low[i] < low[i] - slack[i] or limits.high[i] > high[i] + slack[i]:
@@ -275,9 +245,9 @@ def check_range(name: str, low: NDArray[Any], high: NDArray[Any], limits: RateLi
 
 
 def reset_needed(name: str) -> gym.error.ResetNeeded:
-    """What to raise at a step before the first reset."""
+    """The error of a step before the first reset."""
     return gym.error.ResetNeeded(f"{name}: step() came before reset(): the limit is on the change from somewhere")
 
 
-def _name(env: gym.Env[Any, Any]) -> str:
+def _name(env: Any) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__

@@ -1,4 +1,4 @@
-"""Stepping an environment one cannot trust: what it raises and what is no number is reported with its place."""
+"""Stepping an untrusted environment: what it raises, and values that are no numbers, are reported with their place."""
 
 import math
 import traceback
@@ -14,26 +14,18 @@ from slewrl.errors import UserFacingError, shortened
 
 
 class BrokenEnvironmentError(UserFacingError):
-    """The environment raised, or gave what it must not; the message says which one, when and what."""
+    """The environment raised an error or returned an invalid value; the message says which one, when and what."""
 
 
 PARTS = {
     "reset": (2, "a pair: observation, info"),
     "step": (5, "five: observation, reward, terminated, truncated, info"),
 }
-"""What a method of an environment returns: how many, and which."""
+"""What a method of an environment returns: how many values, and which."""
 
 
 def returned(env: Any, name: str, which: str, *args: Any, **kwargs: Any) -> Any:
-    """What ``reset`` or ``step`` of an environment returns, once it is as Gymnasium has it.
-
-    Args:
-        env: single or of many; observations keep the shape of its space from step to step.
-        name: of it, for messages.
-        which: "reset" or "step".
-        args: for that.
-        kwargs: for that.
-    """
+    """Call ``which``, "reset" or "step", of an environment called ``name``; refuses what Gymnasium does not allow."""
     count, expected = PARTS[which]
     try:
         parts = getattr(env, which)(*args, **kwargs)
@@ -54,7 +46,7 @@ def returned(env: Any, name: str, which: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def _unpacked_by_gymnasium(error: Exception) -> bool:
-    """Whether a wrapper of Gymnasium's, such as TimeLimit, could not take apart what an environment returned."""
+    """Whether a wrapper of Gymnasium's, such as TimeLimit, could not unpack what an environment returned."""
     where = traceback.extract_tb(error.__traceback__)[-1].filename
     return "unpack" in str(error) and "gymnasium" in Path(where).parts
 
@@ -66,11 +58,7 @@ def _check_shape(what: str, observation: Any, space: Any) -> None:
                 raise BrokenEnvironmentError(f"{what} without {key!r}, expected {', '.join(space.spaces)}")
             _check_shape(f"{what} {key!r}", observation[key], part)
     elif isinstance(space, Box) and (found := np.shape(observation)) != space.shape:
-        is_what = (
-            f"that is {shortened(observation)}, expected shape"
-            if observation is None
-            else f"of shape {found}, expected"
-        )
+        is_what = "that is None, expected shape" if observation is None else f"of shape {found}, expected"
         raise BrokenEnvironmentError(f"{what} {is_what} {space.shape}")
 
 
@@ -95,7 +83,7 @@ def checked_step(
 
 
 def _told(env: gym.Env[Any, Any], error: Exception) -> str:
-    """What went wrong, without the environment's name if that was said."""
+    """The error in words, without the environment's name."""
     if isinstance(error, BrokenEnvironmentError):
         return str(error).removeprefix(f"{getattr(env, 'name', '')}: ")
     return f"{type(error).__name__}: {error}"

@@ -16,13 +16,7 @@ from slewrl.limits import RateLimits
 
 
 class GymVecEnv(Copied):
-    """See ``VecEnv``; world k draws from ``seed + k``.
-
-    Args:
-        make: an environment of the task.
-        limits: in the environment's action units.
-        count: N.
-    """
+    """See ``VecEnv``; ``make`` makes one of ``count`` environments, of which number k has the seed ``seed + k``."""
 
     def __init__(self, make: Callable[[], gym.Env[Any, Any]], limits: RateLimits, count: int) -> None:
         self.envs = [Augment(make(), limits) for _ in range(count)]
@@ -33,11 +27,11 @@ class GymVecEnv(Copied):
         self.episodes: list[Episode] = []
         self.totals = [0.0] * count
         self.steps = 0
-        """Taken by all environments together; for messages."""
+        """Steps of all environments together; for messages."""
 
     @property
     def reset_action(self) -> Floats:
-        """See ``VecEnv``; of the first world's episode."""
+        """See ``VecEnv``; that of the first environment."""
         return self.envs[0].reset_action
 
     def reset(self, seed: int) -> None:

@@ -1,8 +1,4 @@
-"""The history of commands: what the joints were given in the episodes under way, from their reset actions on.
-
-A rate limit is on the change from the previous action, so whoever steps an environment needs that one to the bit, and
-whoever audits needs all of them.
-"""
+"""The history of executed actions in the current episodes, from their reset actions on."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,12 +12,12 @@ from slewrl.metrics import RateUse, rate_use
 
 
 class ActionHistory(Copied):
-    """What d joints in each of N environments were given: the reset action, then one action for each step.
+    """The executed actions of d joints in N environments: the reset action, then one action for each step.
 
-    What comes in is copied, and what is kept is never written to: an environment may scale its action in place.
+    Actions are copied, since an environment may scale its action in place, and kept read-only.
 
     Args:
-        limits: of the d joints.
+        limits: rate limits of the d joints.
         first: the reset actions (N, d); the history has their dtype.
         whole: whether to keep all actions of an episode, or only the previous one.
     """
@@ -29,48 +25,48 @@ class ActionHistory(Copied):
     def __init__(self, limits: RateLimits, first: NDArray[Any], whole: bool = True) -> None:
         self.limits, self.whole, self.dtype = limits, whole, first.dtype
         self.begun = False
-        """Whether an episode has begun anywhere."""
+        """Whether any episode has begun."""
         self.first = self._kept(first)
-        """(N, d): what counts as executed before the first step of each episode under way."""
+        """(N, d): what counts as executed before the first step of each current episode."""
         self.previous = self.first
-        """(N, d): what was executed last."""
+        """(N, d): the actions executed last."""
         self._taken: list[NDArray[Any]] = []
-        """(N, d) of each step since the oldest episode under way began."""
+        """The actions (N, d) of each step since the oldest current episode began."""
         self._since = np.zeros(len(first), np.int64)
         """(N,): where in ``_taken`` each episode begins."""
 
     def restart(self, first: NDArray[Any], which: NDArray[np.bool_] | None = None) -> None:
-        """Begin episodes with the reset actions ``first`` (N, d), or (d,) for all; ``which`` (N,) says where."""
+        """Begin episodes with the reset actions ``first``, (N, d) or (d,); ``which`` (N,) masks the environments."""
         which = np.ones(len(self.first), bool) if which is None else which
         self.begun = True
         self.first = self._kept(np.where(which[:, None], first, self.first))
         self.previous = self._kept(np.where(which[:, None], first, self.previous))
         self._since[which] = len(self._taken)
-        if past := int(self._since.min()):  # of episodes that are all over
+        if past := int(self._since.min()):  # steps of episodes that have all ended
             del self._taken[:past]
             self._since -= past
 
     def append(self, executed: NDArray[Any]) -> None:
-        """Note what was executed in one more step, (N, d)."""
+        """Add the actions executed in one more step, (N, d)."""
         self.previous = self._kept(executed)
         if self.whole:
             self._taken.append(self.previous)
 
     def outside(self, action: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which joints of an action (N, d) would leave F_t of the previous one, decided exactly."""
+        """Which joints of an action (N, d) would leave F_t of the previous one, exactly."""
         return self.limits.outside(action, self.previous)
 
     def actions(self, k: int = 0) -> NDArray[Any]:
-        """The episode under way in environment k, (T + 1, d): its reset action, and what was executed since."""
+        """The current episode of environment k, (T + 1, d): its reset action, and the actions executed since."""
         assert self.whole, "only the previous action was kept"
         return np.stack([self.first[k], *(taken[k] for taken in self._taken[self._since[k] :])])
 
     def rate_use(self, k: int = 0) -> RateUse:
-        """Utilisation and violations of the episode under way in environment k."""
+        """Utilisation and violations of the current episode of environment k."""
         return rate_use(self.actions(k), self.limits)
 
     def load(self, episodes: Sequence[NDArray[Any]]) -> None:
-        """Go on from what ``actions`` gave for each of the N environments."""
+        """Continue from what ``actions`` returned for each of the N environments."""
         steps = np.array([len(actions) - 1 for actions in episodes])
         taken = np.zeros((steps.max(), *self.first.shape), self.dtype)
         for k, actions in enumerate(episodes):
@@ -85,17 +81,12 @@ class ActionHistory(Copied):
 
 
 class CountedHistory(ActionHistory):
-    """A history that counts violations as they come, for so many environments that one would not go back over them.
-
-    Args:
-        limits: of the d joints.
-        first: the reset actions (N, d).
-    """
+    """A history that counts violations at every step."""
 
     def __init__(self, limits: RateLimits, first: NDArray[Any]) -> None:
         super().__init__(limits, first)
         self.violations = np.zeros(len(first), np.int64)
-        """(N,): joint steps outside F_t in the episodes under way."""
+        """(N,): joint steps outside F_t in the current episodes."""
 
     def restart(self, first: NDArray[Any], which: NDArray[np.bool_] | None = None) -> None:
         """See ``ActionHistory``."""

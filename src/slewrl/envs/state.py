@@ -1,10 +1,11 @@
 """The exact state of an environment, so that a resumed run steps on bit for bit.
 
-Gymnasium's own MuJoCo environments: everything the integrator carries over, and the derived arrays too, because a task
-may read last step's body positions before it steps again. Pendulum: its two numbers. Other environments have no known
-state; a run of theirs resumes on a fresh episode, and says so.
+Of Gymnasium's own MuJoCo environments it is the integrator's state and the derived arrays, since a task may read the
+body positions of the last step. Of Pendulum it is two numbers. A run of any other environment resumes on a fresh
+episode.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -14,7 +15,7 @@ from slewrl.copying import Copied
 
 
 class CopiedEpisode(Copied):
-    """A wrapper whose copies go on in the episode: Gymnasium makes many environments anew instead of copying them."""
+    """A wrapper whose copies continue the episode, where a copy of a Gymnasium environment would begin anew."""
 
     def __getstate__(self) -> dict[str, Any]:
         inner = self.unwrapped  # type: ignore[attr-defined]
@@ -39,31 +40,38 @@ class CopiedEpisode(Copied):
 
 
 def _single(wrapper: Any) -> list[gym.Env[Any, Any]]:
-    """The environments in a wrapper of one, or of a vector in this process."""
+    """The environments in a wrapper of one environment, or of a vector environment in this process."""
     envs: list[gym.Env[Any, Any]] = getattr(wrapper.unwrapped, "envs", [wrapper.env])
     return [env for env in envs if isinstance(env, gym.Env)]
 
 
-def _begun(env: gym.Env[Any, Any]) -> bool:
-    """Whether it may have been reset: Gymnasium keeps account of that in those it makes itself."""
+def _wrappers(env: gym.Env[Any, Any], kind: type) -> Iterator[Any]:
+    """The wrappers of a kind, the outermost first."""
     layer: Any = env
-    while layer is not env.unwrapped and not isinstance(layer, gym.wrappers.OrderEnforcing):
+    while layer is not env.unwrapped:
+        if isinstance(layer, kind):
+            yield layer
         layer = layer.env
-    return bool(getattr(layer, "has_reset", True))
+
+
+def _begun(env: gym.Env[Any, Any]) -> bool:
+    """Whether an environment may have been reset, which Gymnasium's OrderEnforcing knows."""
+    return next((wrapper.has_reset for wrapper in _wrappers(env, gym.wrappers.OrderEnforcing)), True)
 
 
 def get_state(env: gym.Env[Any, Any]) -> dict[str, Any] | None:
-    """What ``set_state`` needs, as numbers and arrays; None if the environment is of no known kind."""
+    """The state for ``set_state``, as numbers and arrays; None if the environment is of no known kind."""
     inner: Any = env.unwrapped
     if not type(inner).__module__.startswith("gymnasium."):
-        return None  # it may keep more in its attributes than anybody here knows of
+        return None  # its attributes may hold more
     if hasattr(inner, "data") and hasattr(inner, "model"):
         physics = _mujoco_state(inner)
     elif type(inner).__name__ == "PendulumEnv":
         physics = {"state": np.array(inner.state)}
     else:
         return None
-    return {"physics": physics, "elapsed": _elapsed(env), "random": inner.np_random.bit_generator.state}
+    elapsed = next((int(wrapper._elapsed_steps or 0) for wrapper in _wrappers(env, gym.wrappers.TimeLimit)), 0)
+    return {"physics": physics, "elapsed": elapsed, "random": inner.np_random.bit_generator.state}
 
 
 def set_state(env: gym.Env[Any, Any], state: dict[str, Any]) -> None:
@@ -74,21 +82,9 @@ def set_state(env: gym.Env[Any, Any], state: dict[str, Any]) -> None:
         _set_mujoco_state(inner, physics)
     else:
         inner.state = np.array(physics["state"])
-    layer: Any = env
-    while layer is not inner:
-        if isinstance(layer, gym.wrappers.TimeLimit):
-            layer._elapsed_steps = state["elapsed"]
-        layer = layer.env
+    for wrapper in _wrappers(env, gym.wrappers.TimeLimit):
+        wrapper._elapsed_steps = state["elapsed"]
     inner.np_random.bit_generator.state = state["random"]
-
-
-def _elapsed(env: gym.Env[Any, Any]) -> int:
-    layer: Any = env
-    while layer is not env.unwrapped:
-        if isinstance(layer, gym.wrappers.TimeLimit):
-            return int(layer._elapsed_steps or 0)
-        layer = layer.env
-    return 0
 
 
 def _mujoco_state(inner: Any) -> dict[str, Any]:
@@ -106,7 +102,7 @@ def _set_mujoco_state(inner: Any, physics: dict[str, Any]) -> None:
     mujoco.mj_setState(inner.model, inner.data, np.array(physics["integration"]), mujoco.mjtState.mjSTATE_INTEGRATION)
     for name, array in _derived(inner.data).items():
         saved = np.asarray(physics["derived"][name])
-        if array.shape == saved.shape:  # what is sized by the step's contacts is made anew at the next step
+        if array.shape == saved.shape:  # arrays sized by the contacts are computed anew at the next step
             array[...] = saved
 
 

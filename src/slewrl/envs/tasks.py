@@ -1,4 +1,4 @@
-"""From a task's name to worlds of it: our robots, another simulator's ("mjlab:..."), or any Gymnasium id."""
+"""Environments by the name of a task: our robots, another simulator's ("mjlab:..."), or any Gymnasium id."""
 
 import dataclasses
 import os
@@ -17,20 +17,20 @@ from slewrl.robots import ROBOTS
 from slewrl.robots.groups import robot_of
 
 THREADS = "SLEWRL_THREADS"
-"""Environment variable: threads of a simulator of many worlds (default: one per core; a campaign's runs have one)."""
+"""Environment variable: threads of a simulator of many environments (default: one per core; in campaigns one)."""
 OWN_ROBOT = "robot:"
 """Prefix of a task that is a user's own robot: a URDF or MJCF file follows."""
 SIMULATORS = {"mjlab": "slewrl.integrations.mjlab:MjlabWorlds", "isaaclab": "slewrl.integrations.isaaclab:IsaacWorlds"}
-"""Prefix of a task's name -> who makes worlds of it."""
+"""Prefix of a task's name -> the class of its environments."""
 
 
 def is_gymnasium(task: str) -> bool:
-    """Whether a task is stepped as single Gymnasium environments."""
+    """Whether a task is made of single Gymnasium environments."""
     return not is_locomotion(task) and not is_simulator(task)
 
 
 def is_locomotion(task: str) -> bool:
-    """Whether a task is one of our own robots'."""
+    """Whether a task is a walking robot of ours, or of the user's file."""
     return task in TASKS or task.startswith(OWN_ROBOT)
 
 
@@ -40,21 +40,21 @@ def is_simulator(task: str) -> bool:
 
 
 def is_alone(task: str) -> bool:
-    """Whether a process can have worlds of a task only once."""
+    """Whether a process can make the environments of a task only once."""
     return task.startswith("isaaclab:")
 
 
 def make_vec_env(
     task: str, limits: RateLimits, count: int, options: dict[str, Any] | None = None, training: bool = True
 ) -> VecEnv:
-    """``count`` worlds of a task, to be reset before use.
+    """``count`` environments of a task, to be reset before use.
 
     Args:
         task: a name such as "G1-flat", "mjlab:TASK", or a Gymnasium id.
-        limits: of the task's joints, in its action units.
+        limits: rate limits of the task's joints, in its action units.
         count: N.
-        options: of the task, by name.
-        training: or evaluation, where nothing depends on how well it went so far.
+        options: options of the task, by name.
+        training: whether to train; an evaluation has no curriculum.
     """
     check_task_options(task, options or {})
     if is_locomotion(task):
@@ -63,9 +63,8 @@ def make_vec_env(
     if is_simulator(task):
         from slewrl.registry import Registry
 
-        env: VecEnv = Registry("simulator", SIMULATORS)[prefix](name, count, limits)
-        return env
-    # Gymnasium's passive checker would cost as much as our own (`checked.py`), which stops what it only warns of.
+        return Registry("simulator", SIMULATORS)[prefix](name, count, limits)
+    # Instead of Gymnasium's passive checker, which only warns, there is `checked.py`.
     return GymVecEnv(partial(gym.make, task, disable_env_checker=True), limits, count)
 
 
@@ -78,12 +77,13 @@ def _locomotion(task: str, limits: RateLimits, count: int, options: dict[str, An
         from slewrl.robots.custom import read_robot
 
         robot = read_robot(_file(task))
-    chosen = dataclasses.replace(chosen, options=dataclasses.replace(chosen.options, **_tuples(options)))
+    changes: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    chosen = dataclasses.replace(chosen, options=dataclasses.replace(chosen.options, **changes))
     return Locomotion(chosen, limits, count, threads(), training, robot)
 
 
 def _file(task: str) -> str:
-    """Of a user's own robot."""
+    """The path of a user's own robot."""
     path = task.removeprefix(OWN_ROBOT)
     if not os.path.isfile(path):
         raise ValueError(f"task {task!r}: there is no file {path!r}, expected a URDF or MJCF")
@@ -124,7 +124,7 @@ def check_simulator(task: str) -> None:
 
 
 def task_preset(task: str, name: str) -> RateLimits:
-    """Limits by the name of a preset: the task's, or those of the robot it is about."""
+    """The limits of a preset by name: the task's, or those of its robot."""
     if task.startswith(OWN_ROBOT):
         from slewrl.robots.custom import read_robot
 
@@ -137,14 +137,10 @@ def task_preset(task: str, name: str) -> RateLimits:
 
 
 def threads() -> int:
-    """How many threads a simulator of many worlds may use."""
-    said = os.environ.get(THREADS)
-    if said is None:
+    """How many threads a simulator of many environments may use."""
+    value = os.environ.get(THREADS)
+    if value is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not said.isdigit() or not int(said):
-        raise ValueError(f"{THREADS} is {said!r}, expected a number of threads")
-    return int(said)
-
-
-def _tuples(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    if not value.isdigit() or not int(value):
+        raise ValueError(f"{THREADS} is {value!r}, expected a number of threads")
+    return int(value)

@@ -1,4 +1,4 @@
-"""VecEnv: N copies of a task that step together. What training and evaluation see, whatever simulates them."""
+"""VecEnv: N environments of a task that step together, as training and evaluation see them."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -25,83 +25,83 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Layout:
-    """What the n entries of an augmented observation are; the last d are the previous action, always."""
+    """What the n entries of an augmented observation are; the last d are always the previous action."""
 
     size: int
     """n."""
     privileged: int = 0
-    """How many of the first entries only critics may see, since no sensor of the robot gives them."""
+    """How many of the first entries only critics may see, since no sensor of the robot measures them."""
     mirror: Mirror | None = None
     """The task's left-right symmetry, if it has one."""
     parts: tuple[tuple[str, int], ...] = ()
-    """Name and length of each part an actor sees, without the previous action; empty if they have no names."""
+    """Name and length of each part that an actor sees, without the previous action; empty if they have no names."""
 
 
 class StepResult(NamedTuple):
-    """One step of N worlds."""
+    """One step of N environments."""
 
     next_obs: Floats
-    """(N, n): what was seen after the step; where an episode ended its own last observation, not the next reset's."""
+    """(N, n): the observation after the step; where an episode ended its last one, not that of the next reset."""
     reward: Floats
     """(N,)"""
     terminated: NDArray[np.bool_]
-    """(N,): no value follows."""
+    """(N,): the episode ended in a terminal state."""
     ended: NDArray[np.bool_]
-    """(N,): terminated or cut off; the world has begun its next episode."""
+    """(N,): terminated or truncated; the environment has begun its next episode."""
 
 
 @dataclass(frozen=True)
 class Episode:
-    """An episode that is over."""
+    """An episode that has ended."""
 
     total: float
     """Sum of its rewards."""
     actions: NDArray[Any]
-    """(T + 1, d): the reset action, then what the actuators were given at each of T steps."""
+    """(T + 1, d): the reset action, then the action that the actuators got at each of T steps."""
     measures: dict[str, float] = field(default_factory=dict)
-    """What else the task measures, each a mean over the steps or a 0/1 (docs/metrics.md)."""
+    """What else the task measures, each a mean over the steps or 0 or 1 (docs/metrics.md)."""
 
 
 def check_period(task: str, limits: RateLimits, period: float) -> None:
-    """Refuse limits per step of another length than the task's."""
+    """Refuse limits for another control period than the task's."""
     if limits.dt is not None and abs(limits.dt - period) > 1e-9:
         raise ValueError(f"{task}: a control step takes {period:g} s, but the limits are per step of {limits.dt:g} s")
 
 
 class VecEnv(Protocol):
-    """N copies of a task, each with an episode under way."""
+    """N environments of a task, each within an episode."""
 
     count: int
     """N."""
     limits: RateLimits
     layout: Layout
     observations: Floats
-    """(N, n), augmented: what the next actions are chosen by. ``step`` puts another array in its place."""
+    """(N, n): the current augmented observations. ``step`` replaces the array."""
     episodes: list[Episode]
-    """Those that ended in the last ``step``, in the order of their worlds."""
+    """The episodes that ended in the last ``step``, in the order of their environments."""
 
     @property
     def reset_action(self) -> Floats:
-        """(d,): what counts as executed before the first step; of the first world, where they differ."""
+        """(d,): what counts as executed before the first step; that of the first environment, where they differ."""
 
     @property
     def dt(self) -> float | None:
         """Control period in seconds, if the task has one."""
 
     def reset(self, seed: int) -> None:
-        """Begin a first episode everywhere; all that is random follows from the seed."""
+        """Begin a first episode in every environment; all randomness follows from the seed."""
 
     def step(self, executed: Floats) -> StepResult:
-        """Hand each world its action (N, d), unchanged, and begin a new episode where one ended."""
+        """Step each environment with its action (N, d), unchanged, and begin a new episode where one ended."""
 
     def violations(self) -> int:
-        """Joint steps outside F_t, counted exactly, in the episodes under way."""
+        """Joint steps outside F_t, counted exactly, in the current episodes."""
 
     def episode_actions(self) -> list[NDArray[Any]]:
-        """The actions executed in each episode under way, (T + 1, d), the one before the first step included."""
+        """The actions executed in each current episode, (T + 1, d), from the reset action on."""
 
     def get_state(self) -> dict[str, Any] | None:
-        """What ``set_state`` needs to go on bit for bit, as numbers and arrays; None if nobody knows."""
+        """The state for ``set_state`` to continue bit for bit, as numbers and arrays; None if it is not known."""
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state that ``get_state`` took of worlds made with the same arguments."""
+        """Continue from a state that ``get_state`` took of environments made with the same arguments."""

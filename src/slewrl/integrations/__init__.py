@@ -1,11 +1,11 @@
-"""Other people's simulators, used from here. Each module imports its simulator only when worlds of it are made."""
+"""Adapters to other frameworks and simulators. Each module needs its framework only when it is imported or used."""
 
 from typing import Any
 
 MODEL_VERSION = 2
-"""Of what a model of `sb3.py` says of itself, for export."""
+"""The version of the description that a model of `sb3.py` carries for export."""
 
 
 def full_name(kind: Any) -> str:
-    """Of a class, with its module, so that nobody else's class passes for it; of anything else, its repr."""
+    """The full name of a class, with its module; the repr of anything else."""
     return f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else repr(kind)

@@ -1,7 +1,7 @@
-"""What makes a simulator's joint position action term a hard guard; mjlab's and IsaacLab's share it.
+"""The rate limit in a joint position action term; those of `mjlab_action.py` and `isaaclab_action.py` share it.
 
 The limit is the last operation before the simulator, in radians and in its own float32: after the term's scale, offset
-and clip, so that nothing can widen or round it. Terms: `mjlab_action.py`, `isaaclab_action.py`.
+and clip, so that nothing can widen or round it.
 """
 
 import re
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from slewrl.copying import Copied, Uncopied
 from slewrl.envs.vec_env import check_period
-from slewrl.integrations.simulator import ALIASES, joint_name
+from slewrl.integrations.simulator import ALIASES, as_tensor, joint_name
 from slewrl.layers import hard_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
@@ -22,38 +22,38 @@ from slewrl.limits.parse import Values
 from slewrl.limits.resolve import resolve_limits
 
 PREVIOUS = "previous_action"
-"""The group of observations that holds the previous action, and nothing else."""
+"""The observation group that holds the previous action alone."""
 Given = RateLimits | str | Path | Values
-"""Limits as a user may write them: see ``Guard``."""
+"""Limits as a user may write them; see ``Guard``."""
 
 
 class LimitedCommands(Copied):
     """The last commands of N robots, each within F_t of the one before.
 
     Args:
-        limits: of d joints.
-        start: what counts as commanded before the first step, (N, d).
-        layer: what makes a command of a latent; default: what comes in is a command, to be clipped to F_t.
+        limits: the limits of d joints.
+        start: the commands assumed before the first step, (N, d).
+        layer: the layer that maps latents to commands; by default commands come in, and are clipped to F_t.
     """
 
     def __init__(self, limits: RateLimits, start: Tensor, layer: ActionLayer | None = None) -> None:
         self.limits, self.layer = limits, layer
         # One buffer, written in place: rsl_rl steps in inference mode, and a tensor made there cannot be reset outside.
         self.last = start.clone()
-        """(N, d), in the dtype of ``start``."""
+        """The last commands (N, d), in the dtype of ``start``."""
         self.nans = torch.zeros((), dtype=torch.long, device=start.device)
-        """How many joint commands were NaN, and held."""
+        """The number of joint commands that were NaN; their joints were held."""
         limits.rounded(start.dtype, start.device)  # made here, not in inference mode
 
     def move(self, wanted: Tensor) -> Tensor:
-        """The next commands (N, d), which become ``last``; NaN holds its joint. No host synchronisation."""
+        """Compute the next commands (N, d), which become ``last``; NaN holds its joint. No host synchronisation."""
         box = self.limits.box(self.last, check=False)
         self.nans += wanted.isnan().sum()
         moved = box.clamp(wanted) if self.layer is None else self.layer.execute(wanted, box)
         return self.last.copy_(moved)
 
     def restart(self, start: Tensor, robots: Any = None) -> None:
-        """Begin anew from ``start`` (N, d), for all robots or those of an index."""
+        """Restart from ``start`` (N, d), for all robots or those of an index."""
         robots = slice(None) if robots is None else robots
         self.last[robots] = start[robots]
 
@@ -66,13 +66,13 @@ class Guard(Uncopied):
             ``limits``: RateLimits in rad per control step; "TASK:PRESET" such as "G1:paper"; a limits.yaml; or the
             largest change per step, a number or ``{joint: number}``, with the simulator's joint ranges;
             ``layer``: None to clip joint positions, or the name of a layer: then actions are latents;
-            ``hold_others``: keep joints without limits at the default pose, as no actions of the policy.
+            ``hold_others``: whether joints without limits hold the default pose and are not part of the action.
         robot: the simulator's articulation.
-        driven: names of the joints the term drives, in the order of its actions.
-        period: control period, s.
+        driven: the names of the joints that the term drives, in action order.
+        period: the control period, s.
 
     Raises:
-        ValueError: limits for a joint the robot has not, or none for one it has; a period or a scale that cannot be.
+        ValueError: limits, joints, control period or scale do not fit together.
     """
 
     instead = "it belongs to the robot of one simulator; make another action term there"
@@ -89,7 +89,7 @@ class Guard(Uncopied):
                 "hold_others=True to keep them at the default pose"
             )
         self.robot = robot
-        self.ids, self.held = (self._where(names) for names in (self.joints, others))
+        self.ids, self.held = (self._indices(names) for names in (self.joints, others))
         self.commands = LimitedCommands(self.limits, self.start(), self.layer)
 
     @property
@@ -98,19 +98,19 @@ class Guard(Uncopied):
         return [re.escape(name) for name in self.joints]
 
     def start(self, bias: Tensor | float = 0.0) -> Tensor:
-        """What counts as commanded before an episode's first step, (N, d): the default pose, less a bias, in range."""
+        """The commands assumed before the first step of an episode, (N, d): the default pose less a bias, in range."""
         return self.limits.clamp(self._pose()[:, self.ids] - bias)
 
     def move(self, raw: Tensor, processed: Tensor) -> Tensor:
-        """Commands (N, d) of a policy's actions as they came, or as the simulator's own term scaled them."""
+        """The commands (N, d) for raw actions (latents), or for actions as the simulator's own term scaled them."""
         return self.commands.move(processed if self.layer is None else raw)
 
     def hold(self) -> None:
-        """Give the held joints their default pose."""
+        """Set the targets of the held joints to the default pose."""
         if len(self.held):
             self.robot.set_joint_position_target(self._pose()[:, self.held], joint_ids=self.held)
 
-    def _where(self, names: Sequence[str]) -> Tensor:
+    def _indices(self, names: Sequence[str]) -> Tensor:
         ids = [self.robot.joint_names.index(name) for name in names]
         return torch.tensor(ids, dtype=torch.long, device=self._pose().device)
 
@@ -119,7 +119,7 @@ class Guard(Uncopied):
 
 
 def find_guard(env: Any) -> Guard:
-    """The guard of a simulated environment's one limited action term."""
+    """The guard of the one limited action term of a simulated environment."""
     manager = env.action_manager
     terms = [manager.get_term(name) for name in manager.active_terms]
     guards = [term.guard for term in terms if isinstance(getattr(term, "guard", None), Guard)]
@@ -134,23 +134,17 @@ def find_guard(env: Any) -> Guard:
 def previous_action(env: Any) -> Tensor:
     """An observation term of either simulator: the last commands (N, d), rad; the start pose after a reset.
 
-    Not ``last_action``, which is what the policy said, and 0 after a reset.
+    The simulators' own ``last_action`` is the policy's output instead, and 0 after a reset.
     """
     return find_guard(env).commands.last.clone()
-
-
-def as_tensor(value: Any) -> Tensor:
-    """A simulator's data; IsaacLab 3.0 has the tensor under this name."""
-    tensor: Tensor = getattr(value, "torch", value)
-    return tensor
 
 
 def _layer(cfg: Any, limits: RateLimits) -> ActionLayer | None:
     if cfg.layer is None:
         return None
     layer = hard_layer(cfg.layer, limits)
-    said = {"scale": (cfg.scale, 1.0), "offset": (cfg.offset, 0.0), "clip": (cfg.clip, None)}
-    for key, (value, neutral) in said.items():
+    for key, neutral in {"scale": 1.0, "offset": 0.0, "clip": None}.items():
+        value = getattr(cfg, key)
         if value != neutral:
             raise ValueError(
                 f"{key} is {value}, but with layer={cfg.layer!r} actions are latents and the layer's result is the "
@@ -172,7 +166,7 @@ def _read(given: Given, robot: Any, driven: Sequence[str], period: float) -> Rat
 
 
 def _of_joints(limits: RateLimits, robot: Sequence[str], driven: Sequence[str]) -> tuple[RateLimits, list[str]]:
-    """The limits of the driven joints that have any, in the order of actions, and those joints."""
+    """The limits of the driven joints that have any, in action order, and the names of those joints."""
     known = {joint_name(name) for name in robot}
     spelled = {name if name in known else ALIASES.get(name, name): name for name in limits.names}
     for name in spelled:

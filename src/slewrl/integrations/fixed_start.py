@@ -1,4 +1,4 @@
-"""The reset action where an environment has no say in it: one pose for all episodes."""
+"""The reset action of frameworks in which it is one fixed pose for all episodes."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from slewrl.limits import RateLimits
 
 
 def fixed_start(name: str, limits: RateLimits, given: Any, unsaid: Unsaid) -> NDArray[np.float32]:
-    """``known_start``, refusing a function of the environment: here nobody calls it after each reset."""
+    """Read the reset action as ``known_start`` does, but refuse a function, which nothing would call after a reset."""
     if callable(given):
         raise ValueError(
             f"{name}: reset_action is {shortened(given)}, expected one fixed pose: a number for all joints, one per "

@@ -1,12 +1,11 @@
-"""RateLimit: the rate limit as a Gymnasium wrapper, for whatever trains on Gymnasium environments.
+"""RateLimit: the rate limit as a Gymnasium wrapper, for any code that trains on Gymnasium environments.
 
     env = slewrl.RateLimit(gym.make("HalfCheetah-v5"), "tight")                     # the policy acts in latents
     env = slewrl.RateLimit(gym.make("HalfCheetah-v5"), 0.1, mode="absolute")        # the clip, done exactly
 
-What reaches ``env.step`` inside lies in F_t in exact arithmetic whatever comes in, from the first step of each episode.
-``latent`` makes the layer a part of the environment: nothing is clipped away, so every algorithm's log-probabilities
-are those of what it did. ``absolute`` clips: simple, but an algorithm that stores its own action learns from one that
-was not executed (``info["applied_action"]`` has the one that was).
+The action passed to the inner ``env.step`` lies exactly in F_t, from the first step of each episode. In mode ``latent``
+the layer is part of the environment, so an algorithm's log-probabilities are right as they are. In mode ``absolute``
+commands are clipped: an algorithm that stores its own action learns from one that was not executed.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,32 +30,31 @@ from slewrl.limits.resolve import resolve_limits
 
 Mode = Literal["latent", "absolute"]
 UNSAID: dict[str, Unsaid] = {"latent": "warn", "absolute": "refuse"}
-"""What a mode does where nobody knows the pose at a reset."""
+"""What each mode does if the pose at a reset is not known."""
 
 
 class RateLimit(Augment):
-    """Maps every action into F_t, and shows the policy the previous one.
+    """Maps every action into F_t, and adds the previous action to observations.
 
-    Observations gain the previous applied action: as the last d entries of a flat one, as ``previous_action`` in a
-    Dict. ``info["applied_action"]`` is what the environment got, ``info["rate_use"]`` at the end of an episode how
-    the limits were used, violations counted exactly.
+    The previous applied action is the last d entries of a flat observation, or ``previous_action`` in a Dict.
+    ``info["applied_action"]`` is the action that the environment got; ``info["rate_use"]``, at the end of an episode,
+    has the utilisation of the limits and the exact number of violations.
 
     Args:
-        env: with a bounded Box action of d entries.
+        env: an environment with a bounded Box action of d entries.
         limits: RateLimits in the environment's action units; the name of one of its presets ("tight"); a limits.yaml;
             or the largest change per step: a number, one per joint, or ``{joint: number}``, with the range of the
             action space.
-        layer: by name or as it is. Of mode "absolute" only ``budget`` makes a difference.
-        mode: "latent": the action is a latent for the layer. "absolute": it is a command, to be clipped to F_t, and
-            with the layer ``budget`` to be pulled towards the previous one until it is within the budget.
-        bound: of mode "latent". None: the action is w in [-1, 1]^d and stands for the latent u = w / sqrt(1 - w^2)
-            (of DD-SRad, w is the share of the limit to use); a number B: the action is u itself, in [-B, B]^d, for
-            policies that are Gaussian (PPO); inf: u without bounds, where the framework takes that.
-        reset_action: what counts as applied before the first step: a number, one per joint, ``{joint: number}``,
-            "middle", or a function of the environment such as ``lambda env: env.unwrapped.data.qpos[:7]``; default:
-            ``limits.reset``, else 0. ``reset(options={"reset_action": ...})`` and an environment whose reset returns
-            ``info["reset_action"]`` come first. Where nobody says it and 0 is not clearly meant, mode "absolute"
-            refuses to reset and mode "latent" warns.
+        layer: the layer, or its name. In mode "absolute" only ``budget`` makes a difference.
+        mode: "latent": the action is a latent for the layer. "absolute": it is a command, which is clipped to F_t and,
+            with the layer ``budget``, moved towards the previous action until it is within the budget.
+        bound: the bound on actions in mode "latent". None: the action is w in [-1, 1]^d, which stands for the latent
+            u = w / sqrt(1 - w^2) (in DD-SRad, the share of the limit to use); a number B: the action is u itself, in
+            [-B, B]^d, for Gaussian policies (PPO); inf: u without bounds, if the framework accepts that.
+        reset_action: the action assumed before the first step: a number, one per joint, ``{joint: number}``, "middle",
+            or a function such as ``lambda env: env.unwrapped.data.qpos[:7]``; default: ``limits.reset``, else 0.
+            ``reset(options={"reset_action": ...})`` and ``info["reset_action"]`` of the environment's reset take
+            precedence. If none is given and 0 is not clearly meant, mode "absolute" refuses and mode "latent" warns.
     """
 
     dicts = True
@@ -76,22 +74,21 @@ class RateLimit(Augment):
             raise TypeError(f"{env} is a vector environment: wrap it in slewrl.RateLimitVector, or each of its parts")
         read = limits_of(env.spec.id if env.spec else "", limits, env.action_space)
         super().__init__(env, read, reset_action, UNSAID.get(mode, "warn"))
-        # Made again from what the user wrote (gym.make of a spec, Ray, ...).
-        said = {"limits": limits, "layer": layer, "mode": mode, "bound": bound, "reset_action": reset_action}
-        self._saved_kwargs = said
+        # The arguments as the user wrote them, for copies (gym.make of a spec, Ray, ...).
+        self._saved_kwargs = dict(limits=limits, layer=layer, mode=mode, bound=bound, reset_action=reset_action)
         self.mode = mode
         self.map = ActionMap(read, layer, mode, bound, env.action_space)
         self.action_space = self.map.space
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Apply what the layer makes of the action."""
+        """Step the environment with the limited action."""
         applied = self.map(action, self.previous)
         observation, reward, terminated, truncated, info = self._execute(applied)
         return observation, reward, terminated, truncated, {**info, "applied_action": self.previous.copy()}
 
 
 class RateLimitVector(AugmentVector):
-    """The twin of ``RateLimit`` for vector environments, in every ``AutoresetMode``; its arguments are the same."""
+    """``RateLimit`` for vector environments, in every ``AutoresetMode``; it has the same arguments."""
 
     dicts = True
     narrow = False
@@ -112,14 +109,14 @@ class RateLimitVector(AugmentVector):
         self.action_space = batch_space(self.map.space, env.num_envs)
 
     def step(self, actions: NDArray[Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Apply what the layer makes of each action; one handed over with the reset of NEXT_STEP counts for nothing."""
+        """Step the environments with the limited actions; those that accompany a reset of NEXT_STEP have no effect."""
         applied = self.map(actions, self.previous)
         observations, rewards, terminated, truncated, info = super().step(applied)
         return observations, rewards, terminated, truncated, {**info, "applied_action": applied}
 
 
 class ActionMap:
-    """From a policy's action to the applied one; ``space`` is the policy's."""
+    """The map from a policy's action to the applied one; ``space`` is the policy's action space."""
 
     def __init__(
         self, limits: RateLimits, layer: str | ActionLayer, mode: Mode, bound: float | None, space: Any
@@ -138,7 +135,7 @@ class ActionMap:
             self.space = spaces.Box(-reach, reach, (limits.dim,), self.dtype)
 
     def __call__(self, action: NDArray[Any], prev: NDArray[Any]) -> NDArray[Any]:
-        """(..., d), in F_t."""
+        """The applied actions (..., d), in F_t."""
         given = np.asarray(action, self.dtype)
         if given.shape != prev.shape:
             raise ValueError(f"action has shape {given.shape}, expected {prev.shape}")
@@ -146,12 +143,12 @@ class ActionMap:
 
 
 def limits_of(task: str, given: RateLimits | str | Path | Values, space: Any) -> RateLimits:
-    """Limits as a user may write them; see ``RateLimit``."""
+    """Resolve limits as a user may write them; see ``RateLimit``."""
     return resolve_limits(given, partial(RateLimits.preset, task), partial(_in_space, task, space))
 
 
 def _in_space(task: str, space: Any, given: Values) -> RateLimits:
-    """Largest changes per step, with the range of the action space."""
+    """Make limits of the largest changes per step, with the range of the action space."""
     check_action_space(task or "the environment", space)
     count = len(given) if isinstance(given, Mapping) else np.asarray(given, object).size
     if count not in (1, space.shape[0]) or (isinstance(given, Mapping) and count != space.shape[0]):

@@ -1,4 +1,4 @@
-"""IsaacLab's joint position action under hard rate limits: see `action_term.py`. Import it once Isaac Sim runs."""
+"""IsaacLab's joint position action under hard rate limits (`action_term.py`). Import it once Isaac Sim runs."""
 
 import copy
 from typing import Any
@@ -33,29 +33,29 @@ class RateLimitedJointPositionAction(JointPositionAction):  # type: ignore[misc]
         super().__init__(narrowed, env)
 
     def process_actions(self, actions: Tensor) -> None:
-        """Limit what the actions ask for; once per control step."""
+        """Compute the limited targets; called once per control step."""
         super().process_actions(actions)
         self._processed_actions = self.guard.move(actions, self._processed_actions)
 
     def apply_actions(self) -> None:
-        """Hand the targets to the simulator; every physics step."""
+        """Pass the targets to the simulator; called every physics step."""
         super().apply_actions()
         self.guard.hold()
 
     def reset(self, env_ids: Any = None) -> None:
-        """Start from the default pose again."""
+        """Restart from the default pose."""
         super().reset(env_ids)
         self.guard.commands.restart(self.guard.start(), env_ids)
 
 
 @configclass
 class RateLimitedJointPositionActionCfg(JointPositionActionCfg):  # type: ignore[misc]
-    """As ``JointPositionActionCfg``, with limits."""
+    """A ``JointPositionActionCfg`` with limits."""
 
     class_type: type = RateLimitedJointPositionAction
     limits: Given | None = None
-    """In rad per control step, see ``Guard``; has to be given."""
+    """The limits in rad per control step; required. See ``Guard``."""
     layer: str | None = None
     """None: actions are scaled joint positions, clipped to F_t. A layer's name: actions are latents."""
     hold_others: bool = False
-    """Whether joints without limits hold the default pose and are no actions; else they are refused."""
+    """Whether joints without limits hold the default pose, outside the action; otherwise they are refused."""

@@ -1,9 +1,8 @@
 """VecEnv of mjlab (MuJoCo on a GPU), for `--task mjlab:TASK`.
 
-Of the task's configuration three things change, so that a number handed over is the actuators' target in radians:
-its joint position action gets scale 1, no offset and no clip; the encoder bias is left out, since it is subtracted
-from the target (and a sum of floats is rounded); and resets are asked for, which keeps an episode's last observation.
-Penalties of the raw action's rate are in radians, too, then: smaller than in mjlab's own units.
+The task's configuration changes in three ways, so that an action is the actuators' target in radians: the joint
+position action gets scale 1, no offset and no clip; there is no encoder bias, which is subtracted from targets; and
+resets are explicit, which keeps the last observation of an episode (docs/robots.md).
 """
 
 from typing import Any
@@ -12,33 +11,25 @@ import torch
 from torch import Tensor
 
 from slewrl.errors import UserFacingError
-from slewrl.integrations.simulator import (
-    SimulatedWorlds,
-    Stepped,
-    Stream,
-    make_rig,
-    side_by_side,
-    velocity_command,
-    velocity_measures,
-)
+from slewrl.integrations import simulator
+from slewrl.integrations.simulator import SimulatedWorlds, Stepped, Stream
 from slewrl.limits import RateLimits
-
-ACTOR = "actor"
-"""mjlab's name of the group of observations that the policy sees."""
 
 
 class MjlabWorlds(SimulatedWorlds):
-    """See the module and ``SimulatedWorlds``.
+    """The vectorised environments of an mjlab task; see ``SimulatedWorlds``.
 
-    All worlds draw from one generator. The physics of a GPU is not deterministic to the bit.
+    All environments share one random generator. The physics of a GPU is not deterministic to the bit.
 
     Args:
-        task: a name mjlab knows, such as "Mjlab-Velocity-Flat-Unitree-G1".
-        count: N.
-        limits: of some or all of the task's joints; default: the paper's of the robot that has them.
+        task: mjlab's name of the task, such as "Mjlab-Velocity-Flat-Unitree-G1".
+        count: the number of environments N.
+        limits: the limits of some or all joints; default: the paper's limits of the robot.
         device: default: "cuda:0" if there is one, else "cpu" (slow, for tests).
-        seed: of what is drawn once for all episodes, such as friction.
+        seed: the seed of what is drawn once for all episodes, such as friction.
     """
+
+    actor = "actor"
 
     def __init__(
         self, task: str, count: int, limits: RateLimits | None = None, device: str | None = None, seed: int = 0
@@ -47,49 +38,40 @@ class MjlabWorlds(SimulatedWorlds):
         config.scene.num_envs, config.seed = count, seed
         from mjlab.envs import ManagerBasedRlEnv
 
-        device = device or ("cuda:0" if torch.cuda.is_available() else "cpu")
+        device = simulator.default_device(device)
         stream = Stream(device)
-        with stream.own():
-            self.env = ManagerBasedRlEnv(config, device=device)
-        self.term = self.env.action_manager.get_term(action)
-        self.robot = self.env.scene[config.actions[action].entity_name]
-        self.velocity = velocity_command(self.env.command_manager)
+        with stream.active():
+            env = ManagerBasedRlEnv(config, device=device)
+        self.term = env.action_manager.get_term(action)
+        self.robot = env.scene[config.actions[action].entity_name]
         default = self.robot.data.default_joint_pos[0, self.term.target_ids].clone()
-        rig = make_rig(self.term.target_names, default, self.env.step_dt, self.env.observation_manager, ACTOR)
-        super().__init__(task, count, rig, stream, limits)
-        self._try_targets()
-
-    def _try_targets(self) -> None:
-        """Refuse a task that changes targets on their way, before anything is simulated."""
+        rig = simulator.make_rig(env, self.term.target_names, default, self.actor)
+        super().__init__(task, count, env, rig, stream, limits)
+        # Refuse a task that changes targets before they reach the actuators, before anything is simulated.
         targets = self.targets(self.history.previous)
         self.env.action_manager.process_action(targets)
         self.env.action_manager.apply_action()
         self._check_applied(self._applied(), targets)
 
-    def _restart(self, seed: int) -> Tensor:
-        return side_by_side(self.env.reset(seed=seed)[0], ACTOR)
-
     def _simulate(self, targets: Tensor) -> Stepped:
-        asked = None if self.velocity is None else self.velocity.command[:, :2].clone()
+        commanded = None if self.velocity is None else self.velocity.command[:, :2].clone()
         seen, reward, terminated, truncated, _ = self.env.step(targets)
-        last, applied = side_by_side(seen, ACTOR), self._applied()  # a reset will forget the targets
-        exploded = ~(last.isfinite().all(1) & reward.isfinite())
+        next_obs, applied = self._seen(seen), self._applied()  # a reset clears the targets
+        exploded = ~(next_obs.isfinite().all(1) & reward.isfinite())
         terminated = terminated | exploded
         ended = terminated | truncated
         measures = {}
-        if asked is not None:
-            measures = velocity_measures(self.robot.data.root_link_lin_vel_b[:, :2], asked)
-        # A reset draws new noise for the other worlds' observations, too: they keep what they have seen.
-        fresh = last
-        if ended.any():
-            begun = side_by_side(self.env.reset(env_ids=ended.nonzero().squeeze(1))[0], ACTOR)
-            fresh = torch.where(ended[:, None], begun, last)
-        return Stepped(applied, last, fresh, reward, terminated, ended, exploded, measures)
+        if commanded is not None:
+            measures = simulator.velocity_measures(self.robot.data.root_link_lin_vel_b[:, :2], commanded)
+        obs = next_obs
+        if ended.any():  # a reset draws new noise for the other environments, too: they keep their observations
+            first = self._seen(self.env.reset(env_ids=ended.nonzero().squeeze(1))[0])
+            obs = torch.where(ended[:, None], first, next_obs)
+        return Stepped(applied, next_obs, obs, reward, terminated, ended, exploded, measures)
 
     def _applied(self) -> Tensor:
-        """(N, J): the actuators' targets, a copy."""
-        applied: Tensor = self.robot.data.joint_pos_target[:, self.term.target_ids]
-        return applied
+        """A copy of the actuators' targets, (N, J)."""
+        return self.robot.data.joint_pos_target[:, self.term.target_ids]
 
 
 def _configuration(task: str) -> tuple[Any, str]:
@@ -104,14 +86,10 @@ def _configuration(task: str) -> tuple[Any, str]:
     if task not in list_tasks():
         raise ValueError(f"mjlab has no task {task!r}; it has: {', '.join(list_tasks())}")
     config = load_env_cfg(task)
-    name, *others = config.actions
-    action = config.actions[name]
-    if others or type(action) is not JointPositionActionCfg:
-        raise ValueError(f"mjlab's {task} has actions {config.actions}, expected joint position targets alone")
-    action.scale, action.offset, action.use_default_offset, action.clip = 1.0, 0.0, False, None
+    name = simulator.pass_radians(f"mjlab's {task}", config.actions, JointPositionActionCfg)
     config.events = {key: event for key, event in config.events.items() if event.func is not dr.encoder_bias}
     config.auto_reset = False
-    _check_delays(task, config.scene.entities[action.entity_name])
+    _check_delays(task, config.scene.entities[config.actions[name].entity_name])
     return config, name
 
 

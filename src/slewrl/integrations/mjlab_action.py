@@ -50,53 +50,51 @@ class RateLimitedJointPositionAction(JointPositionAction):  # type: ignore[misc]
         self.targets = LimitedCommands(self.guard.limits, self.guard.start(self._bias()))
 
     def process_actions(self, actions: Tensor) -> None:
-        """Limit what the actions ask for; once per control step."""
+        """Compute the limited targets; called once per control step."""
         super().process_actions(actions)
         self._processed_actions = self.guard.move(actions, self._processed_actions)
         self.targets.move(self._processed_actions - self._bias())
 
     def apply_actions(self) -> None:
-        """Hand the targets to the actuators; every physics step."""
+        """Pass the targets to the actuators; called every physics step."""
         self._entity.set_joint_position_target(self.targets.last, joint_ids=self._target_ids)
         self.guard.hold()
 
     def reset(self, env_ids: Any = None) -> None:
-        """Start from the default pose again."""
+        """Restart from the default pose."""
         super().reset(env_ids)
         self.guard.commands.restart(self.guard.start(), env_ids)
         self.targets.restart(self.guard.start(self._bias()), env_ids)
 
     def _bias(self) -> Tensor:
-        bias: Tensor = self._entity.data.encoder_bias[:, self._target_ids]
-        return bias
+        return self._entity.data.encoder_bias[:, self._target_ids]
 
 
 @dataclass(kw_only=True)
 class RateLimitedJointPositionActionCfg(JointPositionActionCfg):  # type: ignore[misc]
-    """As ``JointPositionActionCfg``, with limits."""
+    """A ``JointPositionActionCfg`` with limits."""
 
     limits: Given
-    """In rad per control step, see ``Guard``. mjlab's `train` writes its configuration to YAML, which takes a name, a
-    path or numbers, but no RateLimits."""
+    """The limits in rad per control step; see ``Guard``. mjlab's `train` writes its configuration to YAML, which takes
+    a name, a path or numbers, but no RateLimits."""
     layer: str | None = None
     """None: actions are scaled joint positions, clipped to F_t. A layer's name: actions are latents."""
     hold_others: bool = False
-    """Whether joints without limits hold the default pose and are no actions; else they are refused."""
+    """Whether joints without limits hold the default pose, outside the action; otherwise they are refused."""
 
     def build(self, env: Any) -> RateLimitedJointPositionAction:
-        """What mjlab's action manager calls."""
+        """Build the term; called by mjlab's action manager."""
         return RateLimitedJointPositionAction(self, env)
 
 
 def rate_limit(env: Any, agent: Any, limits: Given, layer: str = "ddsrad", hold_others: bool = False) -> None:
-    """Set a task's two configurations up for rsl_rl's PPO under rate limits; nothing else is needed.
+    """Set up a task's two configurations for rsl_rl's PPO under rate limits; nothing else is needed.
 
     Args:
-        env: ``load_env_cfg(task)``: its joint position action becomes a limited one of latents, and the previous
-            action a group of observations.
-        agent: ``load_rl_cfg(task)``: actor, critic and algorithm become those of `rsl_rl.py`, and both see the group.
+        env: ``load_env_cfg(task)``; gets a limited joint position action and the previous action as an observation.
+        agent: ``load_rl_cfg(task)``; gets actor, critic and algorithm of `rsl_rl.py`, which see the previous action.
         limits: see ``Guard``.
-        layer: by name.
+        layer: the name of the layer.
         hold_others: whether joints without limits hold the default pose.
     """
     name, *others = env.actions
@@ -118,23 +116,23 @@ def rate_limit(env: Any, agent: Any, limits: Given, layer: str = "ddsrad", hold_
 
 
 class ActuatorAudit:
-    """Counts what leaves F_t at the simulator's controls, exactly, whatever made them: ours, a clip, a bare policy.
+    """Counts exactly the joint commands outside F_t at the simulator's controls, whatever computed them.
 
     An episode begins at the default pose, less the encoder bias; every control of a control step is compared with the
-    last of the one before. It reads the controls of every physics step back, so it is for tests.
+    last one of the step before. It reads back the controls of every physics step, so it is for tests.
 
     Args:
         env: mjlab's ManagerBasedRlEnv.
-        limits: of some of the robot's joints.
+        limits: the limits of some of the robot's joints.
         entity: the robot's name.
     """
 
     def __init__(self, env: Any, limits: RateLimits, entity: str = "robot") -> None:
         self.env, self.limits, self.robot = env, limits, env.scene[entity]
         self.steps = 0
-        """Control steps of one robot, counted over all of them."""
+        """The number of control steps, summed over robots."""
         self.violations = 0
-        """Joint commands outside F_t, of ``steps * limits.dim``."""
+        """The number of joint commands outside F_t, of ``steps * limits.dim``."""
         self.worst = 0.0
         """The largest excess over a rate limit, rad."""
         self.joints = joint_columns(entity, self.robot.joint_names, limits.names)
@@ -147,14 +145,13 @@ class ActuatorAudit:
         env.action_manager.process_action, env.sim.step = self._note_action, self._note_controls
 
     def __str__(self) -> str:
-        """What was counted."""
+        """The counts in words."""
         counted = f"{self.steps * self.limits.dim:,} joint commands, {self.violations:,} beyond a limit"
         return f"{counted}, by up to {self.worst:.1e} rad" if self.worst else counted
 
     def _start(self) -> NDArray[np.float32]:
         pose = (self.robot.data.default_joint_pos - self.robot.data.encoder_bias)[:, self.joints]
-        start: NDArray[np.float32] = self.limits.clamp(pose).cpu().numpy()
-        return start
+        return self.limits.clamp(pose).cpu().numpy()
 
     def _note_action(self, action: Tensor) -> None:
         begun = self.env.episode_length_buf.cpu().numpy() == 0
@@ -175,6 +172,6 @@ class ActuatorAudit:
 
 
 def _control_columns(model: Any, entity: str, joints: list[str]) -> list[int]:
-    """Which control drives each joint."""
+    """The index of the control that drives each joint."""
     driven = [model.joint(model.actuator_trnid[i, 0]).name for i in range(model.nu)]
     return [driven.index(f"{entity}/{joint}") for joint in joints]

@@ -5,11 +5,8 @@
     "critic": {"class_name": "slewrl.integrations.rsl_rl:RateLimitedCritic", ...},
     "obs_groups": {"actor": ["policy", "previous_action"], "critic": ["policy", "previous_action"]},
 
-What PPO calls its action is the latent u of the layer; the environment's side makes the command layer(u, F_t) of it:
-``RateLimitedVecEnv`` around any environment, or the action term of `mjlab_action.py` or `isaaclab_action.py`. Given
-the previous command, the layer is one fixed map, whose Jacobian is the same in both halves of PPO's ratio and cancels.
-So the stored actions, log-probabilities and KL divergences are right as they are: those of the latent Gaussian. To
-emit commands instead, the log-probability would have to invert the layer, which at the edge of F_t no float allows.
+PPO's action is the latent u; the environment executes layer(u, F_t): ``RateLimitedVecEnv`` around any environment, or
+the action term of `mjlab_action.py` or `isaaclab_action.py`. docs/integrations/rsl_rl.md says why.
 """
 
 from typing import Any
@@ -19,7 +16,7 @@ from torch import Tensor, nn
 
 from slewrl.copying import Copied
 from slewrl.errors import UserFacingError
-from slewrl.integrations.action_term import PREVIOUS, LimitedCommands, find_guard
+from slewrl.integrations.action_term import PREVIOUS, Guard, LimitedCommands, find_guard
 from slewrl.integrations.fixed_start import fixed_start
 from slewrl.layers import hard_layer
 from slewrl.layers.base import ActionLayer
@@ -39,10 +36,7 @@ HERE = "slewrl.integrations.rsl_rl"
 
 
 class NormalizeObservation(nn.Module):
-    """rsl_rl's empirical normalisation of all entries but the last d: the previous action stays as it is.
-
-    Its statistics would move the previous action under the policy's feet as limits come to bind.
-    """
+    """rsl_rl's empirical normalisation of all entries but the last d, which are the previous action."""
 
     def __init__(self, size: int, joints: int) -> None:
         super().__init__()
@@ -50,20 +44,17 @@ class NormalizeObservation(nn.Module):
         self.seen = EmpiricalNormalization(size - joints)
 
     def forward(self, observation: Tensor) -> Tensor:
-        """(..., n), of which the last d are unchanged."""
+        """Normalise observations (..., n); the last d entries are unchanged."""
         return torch.cat([self.seen(observation[..., : -self.joints]), observation[..., -self.joints :]], -1)
 
     @torch.jit.unused
     def update(self, observation: Tensor) -> None:
-        """Learn from a batch (N, n)."""
+        """Update the statistics from a batch (N, n)."""
         self.seen.update(observation[..., : -self.joints])
 
 
 class Augmented(MLPModel):  # type: ignore[misc]
-    """An ``MLPModel`` whose input ends with the previous action, not normalised.
-
-    Its group has to be one of the observation set: the limit makes the problem depend on it.
-    """
+    """An ``MLPModel`` whose input ends with the previous action, not normalised; its observation group is required."""
 
     def __init__(
         self, obs: Any, obs_groups: dict[str, Any], obs_set: str, output_dim: int, *args: Any, **options: Any
@@ -85,8 +76,8 @@ class RateLimitedCritic(Augmented):
 class RateLimitedActor(Augmented):
     """The actor: a Gaussian of latents, given the observation and the previous action.
 
-    What is exported has the layer in it, and the signature of slewrl's bundles: (observation, previous_action) to
-    action, the command in the limits' units. ``RateLimitedPPO`` tells it the limits.
+    The exported model includes the layer and has the signature of slewrl's bundles: (observation, previous_action) ->
+    action, the command in the limits' units. ``RateLimitedPPO`` sets the limits.
     """
 
     def __init__(
@@ -100,7 +91,7 @@ class RateLimitedActor(Augmented):
         self.limited: tuple[RateLimits, ActionLayer] | None = None
 
     def as_onnx(self, verbose: bool) -> nn.Module:
-        """Network and layer, for export."""
+        """The network and layer as a module for export."""
         if self.limited is None:
             raise UserFacingError(
                 f"the actor does not know its limits, and would export latents: name '{HERE}:RateLimitedPPO' as the "
@@ -110,47 +101,42 @@ class RateLimitedActor(Augmented):
         return _exportable(super().as_onnx(verbose), layer, limits)
 
     def as_jit(self) -> nn.Module:
-        """The same as TorchScript, by tracing; any number of rows."""
+        """The network and layer as traced TorchScript, for any batch size."""
         module: Any = self.as_onnx(verbose=False).cpu().eval()
-        traced: nn.Module = torch.jit.trace(module, module.get_dummy_inputs())  # type: ignore[no-untyped-call]
-        return traced
+        return torch.jit.trace(module, module.get_dummy_inputs())  # type: ignore[no-untyped-call]
 
 
 class RateLimitedPPO(PPO):  # type: ignore[misc]
-    """rsl_rl's PPO as it is, refusing configurations in which the limit or its learning would not be what it says."""
+    """rsl_rl's PPO, unchanged, with checks of the configuration and of the previous action that the policy sees."""
 
     @staticmethod
     def construct_algorithm(obs: Any, env: Any, cfg: dict[str, Any], device: str) -> PPO:
-        """What the runner calls."""
-        limits, layer = limits_of(env)
+        """Check the configuration and make the algorithm; called by the runner."""
+        limiter = limiter_of(env)
         if PREVIOUS not in obs.keys():  # noqa: SIM118  (a TensorDict iterates over its rows)
             raise ValueError(
                 f"the environment shows no observations {PREVIOUS!r}, only {list(obs.keys())}: give it a group of that "
                 "name with nothing but slewrl's previous_action in it"
             )
-        _check_prev(obs[PREVIOUS], limits)
-        commands = _commands_of(env)
-        _check_seen(obs[PREVIOUS], commands)
-        if not issubclass(resolve_callable(cfg["actor"]["class_name"]), RateLimitedActor):
-            raise ValueError(
-                f"the actor is {cfg['actor']['class_name']!r}, expected '{HERE}:RateLimitedActor': another one "
-                f"normalises {PREVIOUS!r} and exports latents"
-            )
-        if not issubclass(resolve_callable(cfg["critic"]["class_name"]), RateLimitedCritic):
-            raise ValueError(
-                f"the critic is {cfg['critic']['class_name']!r}, expected '{HERE}:RateLimitedCritic': another one "
-                f"normalises {PREVIOUS!r}, or does not see it"
-            )
+        _check_seen(obs[PREVIOUS], limiter.commands)
+        for part, expected, otherwise in (
+            ("actor", RateLimitedActor, f"normalises {PREVIOUS!r} and exports latents"),
+            ("critic", RateLimitedCritic, f"normalises {PREVIOUS!r}, or does not see it"),
+        ):
+            given = cfg[part]["class_name"]
+            if not issubclass(resolve_callable(given), expected):
+                wanted = f"{HERE}:{expected.__name__}"
+                raise ValueError(f"the {part} is {given!r}, expected {wanted!r}: another one {otherwise}")
         made = PPO.construct_algorithm(obs, env, cfg, device)
-        made.get_policy().limited = limits, layer
-        made.unchecked = commands
+        made.get_policy().limited = limiter.limits, limiter.layer
+        made.unchecked = limiter.commands
         return made
 
     unchecked: LimitedCommands | None = None
-    """The environment's, until the first step has shown that observations are about it."""
+    """The environment's commands, until they are compared with the observations of the first step."""
 
     def process_env_step(self, obs: Any, *args: Any, **kwargs: Any) -> None:
-        """As PPO's, once the first step has shown the previous action as it was commanded: 0 is 0 in all units."""
+        """Check the previous action after the first step, which scaling would change where it is not 0; then as PPO."""
         if self.unchecked is not None:
             _check_seen(obs[PREVIOUS], self.unchecked)
             self.unchecked = None
@@ -158,15 +144,15 @@ class RateLimitedPPO(PPO):  # type: ignore[misc]
 
 
 class RateLimitedVecEnv(Copied, VecEnv):  # type: ignore[misc]
-    """Any rsl_rl environment whose actions are commands, with actions that are latents; commands lie in F_t, exactly.
+    """Makes latents the actions of an rsl_rl environment, which gets commands that lie exactly in F_t.
 
-    Observations gain the group "previous_action": the command last handed to ``env.step``, or the reset action.
+    Observations gain the group "previous_action": the command last passed to ``env.step``, or the reset action.
 
     Args:
-        env: a VecEnv; what it makes of a command has to be the command itself.
-        limits: of its actions, in their order and units.
-        layer: by name.
-        reset_action: what counts as commanded before an episode's first step: numbers or "middle"; default
+        env: a VecEnv whose actions are commands, which it must not change.
+        limits: the limits of its actions, in their order and units.
+        layer: the layer, or its name.
+        reset_action: the command assumed before the first step of an episode: numbers or "middle"; default
             ``limits.reset``, else 0, with a warning where that is not clearly meant.
     """
 
@@ -186,16 +172,15 @@ class RateLimitedVecEnv(Copied, VecEnv):  # type: ignore[misc]
         self.commands = LimitedCommands(limits, self.start, self.layer)
 
     def __getattr__(self, name: str) -> Any:
-        """The environment's own, such as ``num_envs`` and ``cfg``."""
-        if name == "env" or name.startswith("__"):  # a copy is being made: of this object, not of the environment in it
+        """An attribute of the environment, such as ``num_envs`` or ``cfg``."""
+        if name == "env" or name.startswith("__"):  # asked of an object under construction by copy
             raise AttributeError(name)
         return getattr(self.env, name)
 
     @property
     def episode_length_buf(self) -> Tensor:
-        """(N,): steps of the episodes under way; rsl_rl writes it, too."""
-        lengths: Tensor = self.env.episode_length_buf
-        return lengths
+        """The lengths of the current episodes, (N,); rsl_rl writes to it, too."""
+        return self.env.episode_length_buf
 
     @episode_length_buf.setter
     def episode_length_buf(self, value: Tensor) -> None:
@@ -206,13 +191,13 @@ class RateLimitedVecEnv(Copied, VecEnv):  # type: ignore[misc]
         return self._augmented(self.env.get_observations())
 
     def reset(self) -> tuple[Any, dict[str, Any]]:
-        """Begin new episodes everywhere."""
+        """Reset all environments."""
         obs, extras = self.env.reset()
         self.commands.restart(self.start)
         return self._augmented(obs), extras
 
     def step(self, actions: Tensor) -> tuple[Any, Tensor, Tensor, dict[str, Any]]:
-        """Hand the environment the commands of these latents (N, d)."""
+        """Step the environment with the commands for these latents (N, d)."""
         obs, rewards, dones, extras = self.env.step(self.commands.move(actions).clone())
         self.commands.restart(self.start, dones.bool())
         return self._augmented(obs), rewards, dones, extras
@@ -222,10 +207,10 @@ class RateLimitedVecEnv(Copied, VecEnv):  # type: ignore[misc]
         return obs.clone(recurse=False).update({PREVIOUS: self.commands.last.clone()})
 
 
-def limits_of(env: Any) -> tuple[RateLimits, ActionLayer]:
-    """What limits the actions of an rsl_rl environment, and by which layer."""
+def limiter_of(env: Any) -> RateLimitedVecEnv | Guard:
+    """The object with the limits, layer and commands of an rsl_rl environment."""
     if isinstance(env, RateLimitedVecEnv):
-        return env.limits, env.layer
+        return env
     simulated = getattr(env, "unwrapped", env)
     if not hasattr(simulated, "action_manager"):
         raise ValueError("nothing limits this environment's actions: wrap it in RateLimitedVecEnv(env, limits)")
@@ -235,14 +220,14 @@ def limits_of(env: Any) -> tuple[RateLimits, ActionLayer]:
             "the action term clips joint positions (layer=None): name a layer, such as layer='ddsrad', for "
             "RateLimitedPPO, or train with rsl_rl's own PPO and keep the clip as a guard"
         )
-    return guard.limits, guard.layer
+    return guard
 
 
 def _exportable(net: Any, layer: ActionLayer, limits: RateLimits) -> nn.Module:
     from slewrl.deploy.export import INPUTS, OUTPUTS, DeployedPolicy
 
     class Exportable(DeployedPolicy):
-        """What rsl_rl's exporter asks of a module."""
+        """A policy with the attributes that rsl_rl's exporter needs."""
 
         is_recurrent, input_names, output_names = False, INPUTS, OUTPUTS
 
@@ -252,25 +237,11 @@ def _exportable(net: Any, layer: ActionLayer, limits: RateLimits) -> nn.Module:
     return Exportable(net, layer, limits)
 
 
-def _check_prev(prev: Tensor, limits: RateLimits) -> None:
-    try:
-        limits.box(prev)
-    except ValueError as error:
-        raise ValueError(
-            f"observations {PREVIOUS!r} are not the previous action in the limits' units ({error}): leave out what "
-            "scales, normalises, delays or disturbs them"
-        ) from error
-
-
-def _commands_of(env: Any) -> LimitedCommands:
-    """Of an environment that ``limits_of`` takes."""
-    if isinstance(env, RateLimitedVecEnv):
-        return env.commands
-    return find_guard(getattr(env, "unwrapped", env)).commands
-
-
 def _check_seen(prev: Tensor, commands: LimitedCommands) -> None:
-    """Refuse observations of the previous action (N, d) that are not, to the bit, what was commanded."""
+    """Refuse observations of the previous action (N, d) that are not the commands, bit for bit."""
+    if prev.shape != commands.last.shape:
+        shapes = f"shape {tuple(prev.shape)}, expected {tuple(commands.last.shape)}: one entry per limited joint"
+        raise ValueError(f"observations {PREVIOUS!r} have {shapes}")
     wrong = (prev.to(commands.last.device) != commands.last).nonzero()
     if len(wrong):
         robot, joint = wrong[0].tolist()
@@ -282,7 +253,7 @@ def _check_seen(prev: Tensor, commands: LimitedCommands) -> None:
 
 
 def _check_untouched(env: Any) -> None:
-    """Refuse what is known to change actions after the limit."""
+    """Refuse environments that are known to change actions after the limit."""
     if getattr(env, "clip_actions", None) is not None:
         raise ValueError(f"clip_actions is {env.clip_actions}: it would change commands after the limit; expected None")
     if hasattr(getattr(env, "unwrapped", env), "action_manager"):

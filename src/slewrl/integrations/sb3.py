@@ -4,13 +4,9 @@
     env = slewrl.RateLimit(gym.make("HalfCheetah-v5"), "tight", mode="absolute")
     SAC("MlpPolicy", env, policy_kwargs={"layer": "ddsrad"}).learn(60_000)
 
-Everything else is as Stable-Baselines3 has it. Its stock code would leave the limits, or learn from actions that were
-not executed, at five places, each handled here: warm-up (drawn in F_t), action noise and TD3's target smoothing (on the
-latent, before the layer), the rescaling of actions in float32 (there is none on the way to the environment), and
-VecNormalize (the one below leaves the previous action alone). Any other wrapper that changes the previous action on its
-way to the policy is found at the first step: the policy would take another box for F_t. The critics judge what was
-executed, as shares of the action range; log-probabilities are the layer's. PPO and other algorithms take
-``RateLimit(env, limits, bound=4.0)``.
+Everything else is as in Stable-Baselines3. docs/integrations/sb3.md lists the five places where its stock code would
+leave the limits. Critics judge the executed action, as shares of the action range; log-probabilities are the layer's.
+PPO and other algorithms take ``RateLimit(env, limits, bound=4.0)``.
 """
 
 import dataclasses
@@ -51,11 +47,9 @@ OUTERMOST = (
     "normalise with slewrl.integrations.sb3.VecNormalize"
 )
 
-# ---------------------------------------------------------------------- actors
-
 
 class _Limited(nn.Module):
-    """What both actors share: the box of an observation, and actions as shares of the range."""
+    """The common part of both actors: the box of an observation, and actions as shares of the range."""
 
     limits: RateLimits
     layer: ActionLayer
@@ -64,29 +58,25 @@ class _Limited(nn.Module):
         return self.limits.box(_previous(obs, self.limits).float(), check=False)
 
     def _shares(self, action: Tensor) -> Tensor:
-        """An action (..., d) in [-1, 1]^d of its range, for critics."""
+        """Scale an action (..., d) to [-1, 1]^d of its range, for critics."""
         _, _, low, high = self.limits.rounded(torch.float32, action.device).working
         return (2 * action - (low + high)) / (high - low)
 
     def _charged(self, action: Tensor, penalty: Tensor) -> Tensor:
-        """The action, for which the actor pays lambda times the penalty (Eq. actor_loss), as the mean over rows."""
+        """Return the action, with the gradient of lambda times the mean penalty (Eq. actor_loss) added to its own."""
         weight = self.layer.penalty_weight / len(penalty)
         if not weight or not torch.is_grad_enabled():
             return action
-        charged: Tensor = _Charge.apply(action, penalty, weight)  # type: ignore[no-untyped-call]
-        return charged
+        return _Charge.apply(action, penalty, weight)  # type: ignore[no-untyped-call]
 
     def random(self, obs: Any) -> Decision:
-        """For warm-up: uniform over what the layer may execute."""
+        """Draw warm-up actions, uniform over what the layer may execute."""
         action = self.layer.random(self._box(obs))
         return Decision(action, action)
 
 
 class _Charge(torch.autograd.Function):
-    """The action forward; backward also the gradient of weight * sum(penalty), whatever the loss makes of the action.
-
-    Stable-Baselines3's losses have no place for a penalty, and this needs none.
-    """
+    """Identity of the action, whose backward pass adds the gradient of weight * sum(penalty), whatever the loss is."""
 
     @staticmethod
     def forward(ctx: Any, action: Tensor, penalty: Tensor, weight: float) -> Tensor:
@@ -103,7 +93,7 @@ class SACActor(sac.Actor, _Limited):
     """SAC's actor, whose Gaussian is that of the layer's latent."""
 
     def decide(self, obs: Any, explore: bool, noise: Tensor | float = 0.0) -> Decision:
-        """What to execute, and what critics see of it; ``noise`` (N, d) is added to the latent's mean."""
+        """The executed and judged actions; ``noise`` (N, d) is added to the mean latent."""
         mean, log_std, _ = self.get_action_dist_params(obs)
         mean = mean + noise
         if not explore:
@@ -111,25 +101,25 @@ class SACActor(sac.Actor, _Limited):
         return self.layer.draw(mean, log_std.exp(), torch.randn_like(mean), self._box(obs))
 
     def forward(self, obs: Any, deterministic: bool = False) -> Tensor:
-        """The action, in the environment's units."""
+        """The executed action (N, d), in the environment's units."""
         return self.decide(obs, not deterministic).executed
 
     def action_log_prob(self, obs: Any) -> tuple[Tensor, Tensor]:
-        """A draw as critics see it (N, d), and its log-probability (N,) in the layer's units."""
+        """A sampled action as critics see it (N, d), and its log-probability (N,) in the layer's density units."""
         mean, log_std, _ = self.get_action_dist_params(obs)
         action, log_prob = self.layer.sample(mean, log_std.exp(), torch.randn_like(mean), self._box(obs))
         return self._charged(self._shares(action.judged), action.penalty), log_prob
 
     def latent_module(self) -> nn.Module:
-        """From a flat observation (N, n) to the mean latent (N, d)."""
+        """The module from flat observations (N, n) to mean latents (N, d)."""
         return nn.Sequential(*self.latent_pi, self.mu)
 
 
 class TD3Actor(td3.Actor, _Limited):
-    """TD3's actor, whose output is the layer's latent; no tanh bounds it."""
+    """TD3's actor, whose output is the layer's latent, not bounded by tanh."""
 
     smoothing: tuple[float, float] = (0.0, 0.0)
-    """Standard deviation and largest size of the noise on the latent; of the target actor while learning."""
+    """The standard deviation and cap of the noise on the latent; set for the target actor while learning."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -137,7 +127,7 @@ class TD3Actor(td3.Actor, _Limited):
         self.mu = nn.Sequential(*create_mlp(self.features_dim, joints, self.net_arch, self.activation_fn))
 
     def decide(self, obs: Any, explore: bool, noise: Tensor | float = 0.0) -> Decision:
-        """What to execute, and what critics see of it; ``noise`` (N, d) is added to the latent."""
+        """The executed and judged actions; ``noise`` (N, d) is added to the latent."""
         return self.layer.decide(self._latent(obs) + noise, self._box(obs))
 
     def forward(self, obs: Any) -> Tensor:
@@ -150,24 +140,17 @@ class TD3Actor(td3.Actor, _Limited):
         return self._charged(self._shares(action.judged), action.penalty)
 
     def _latent(self, obs: Any) -> Tensor:
-        latent: Tensor = self.mu(self.extract_features(obs, self.features_extractor))
-        return latent
+        return self.mu(self.extract_features(obs, self.features_extractor))
 
     def latent_module(self) -> nn.Module:
-        """From a flat observation (N, n) to the latent (N, d)."""
+        """The module from flat observations (N, n) to latents (N, d)."""
         return nn.Sequential(*self.mu)
 
 
-# ---------------------------------------------------------------------- policies
-
-
 class _LimitedPolicy(BasePolicy):
-    """What makes a policy of Stable-Baselines3's one under limits; its actions are in the environment's units.
+    """The common part of the policies, which act in the environment's units.
 
-    Args:
-        limits: of the joints; the algorithm takes them from the environment.
-        layer: by name or as it is.
-        args, kwargs: Stable-Baselines3's own.
+    The algorithm takes ``limits`` from the environment. ``layer`` is a layer or its name.
     """
 
     Actor: type[SACActor] | type[TD3Actor]
@@ -191,19 +174,18 @@ class _LimitedPolicy(BasePolicy):
         return actor.to(self.device)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
-        said = super()._get_constructor_parameters()
-        return {**said, "limits": self.limits, "layer": self.layer}
+        return {**super()._get_constructor_parameters(), "limits": self.limits, "layer": self.layer}
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
         _check_range(_previous(observation, self.limits), self.limits)
         return self.actor.decide(observation, not deterministic).executed
 
     def unscale_action(self, scaled_action: NDArray[Any]) -> NDArray[Any]:
-        """As they are: ``_predict`` gives them in the environment's units, and a rescaling would round."""
+        """Return actions unchanged: ``_predict`` gives them in the environment's units, and rescaling would round."""
         return scaled_action
 
     def scale_action(self, action: NDArray[Any]) -> NDArray[Any]:
-        """Refused: only stock algorithms ask for it, to add noise to an action or to draw one outside the limits."""
+        """Refused: only stock algorithms call it, to add noise to actions or to draw them outside the limits."""
         raise TypeError(
             "this policy is for slewrl.integrations.sb3.SAC and TD3: stock Stable-Baselines3 adds action noise after "
             "the policy, outside the limits, and draws warm-up actions there"
@@ -211,43 +193,40 @@ class _LimitedPolicy(BasePolicy):
 
 
 class SACPolicy(_LimitedPolicy, sac.SACPolicy):
-    """SAC's, under limits."""
+    """SAC's policy under limits."""
 
     Actor = SACActor
 
 
 class TD3Policy(_LimitedPolicy, td3.TD3Policy):
-    """TD3's, under limits."""
+    """TD3's policy under limits."""
 
     Actor = TD3Actor
 
 
 class SACMultiInputPolicy(_LimitedPolicy, sac.MultiInputPolicy):
-    """SAC's for Dict observations, under limits."""
+    """SAC's policy for Dict observations under limits."""
 
     Actor = SACActor
 
 
 class TD3MultiInputPolicy(_LimitedPolicy, td3.MultiInputPolicy):
-    """TD3's for Dict observations, under limits."""
+    """TD3's policy for Dict observations under limits."""
 
     Actor = TD3Actor
-
-
-# ---------------------------------------------------------------------- algorithms
 
 
 class _LimitedAlgorithm(OffPolicyAlgorithm):
     """Warm-up, exploration and set-up under limits; see the module."""
 
     normalizer: dict[str, Any] | None = None
-    """Of a saved model whose flat observations were normalised: mean, variance, epsilon and clip, for export."""
+    """The mean, variance, epsilon and clip of a saved model's normalised flat observations, for export."""
     task: str
-    """Gymnasium's name of the environment, or that of its class."""
+    """Gymnasium's id of the environment, or the name of its class."""
     reset_action: list[float] | None = None
-    """Of a saved model: what counted as applied before the first step of its environment's last episode, (d,)."""
+    """The reset action (d,) of the last episode before the model was saved."""
     deployment: dict[str, Any] | None = None
-    """Of a saved model: see ``described``."""
+    """The description of a saved model; see ``described``."""
 
     def _setup_model(self) -> None:
         if self.env is not None:
@@ -257,12 +236,12 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
         super()._setup_model()
 
     def set_env(self, env: Any, force_reset: bool = True) -> None:
-        """Go on in another environment, of the same limits."""
+        """Continue in another environment with the same limits."""
         super().set_env(env, force_reset)
         self._env_limits(self.env)
 
     def _env_limits(self, env: Any) -> RateLimits:
-        """The limits of an environment; refuses what the policy would not see or keep."""
+        """The limits of an environment; refuses one that does not fit the policy."""
         limits, modes = (_attribute(env, name) for name in ("limits", "mode"))
         if modes != "absolute":
             raise ValueError(
@@ -278,7 +257,7 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
         return limits
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """As Stable-Baselines3 does, and with how observations are normalised now, which is not in its files."""
+        """Save the model as Stable-Baselines3 does, with the normaliser and description that export needs."""
         seen = self._vec_normalize_env
         if seen is not None and seen.norm_obs and not isinstance(seen.observation_space, spaces.Dict):
             known: Any = seen.obs_rms
@@ -293,7 +272,7 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
         super().save(*args, **kwargs)
 
     def described(self) -> dict[str, Any]:
-        """All that export has to know besides the weights, as JSON: Stable-Baselines3 pickles what is not."""
+        """All that export needs besides the weights, as JSON values, which Stable-Baselines3 does not pickle."""
         policy: Any = self.policy
         limits, known = policy.limits, self.normalizer or {}
         arrays = {key: getattr(limits, key).tolist() for key in ("up", "down", "low", "high")}
@@ -319,7 +298,7 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
     def _sample_action(
         self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What to execute (N, d), and what critics see of it; ``action_noise`` is noise on the latent."""
+        """The executed actions (N, d), and what critics see of them; ``action_noise`` is noise on the latent."""
         policy: Any = self.policy
         policy.set_training_mode(False)
         obs, _ = policy.obs_to_tensor(self._last_obs)
@@ -335,7 +314,7 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
     def _store_transition(
         self, replay_buffer: Any, buffer_action: Any, new_obs: Any, reward: Any, dones: Any, infos: list[dict[str, Any]]
     ) -> None:
-        """As Stable-Baselines3 does, once it is clear that the policy saw what was applied."""
+        """Store the transition, after checking that the policy saw the applied action."""
         limits: RateLimits = self.policy_kwargs["limits"]
         prev = _previous(new_obs, limits)
         for k, info in enumerate(infos):
@@ -352,7 +331,7 @@ class SAC(_LimitedAlgorithm, sb3.SAC):
     def _setup_model(self) -> None:
         chosen = self.target_entropy
         super()._setup_model()
-        if chosen == "auto":  # -1 per joint, in the layer's units
+        if chosen == "auto":  # -1 per joint, in the layer's density units
             policy: Any = self.policy
             self.target_entropy = policy.layer.target_entropy(policy.limits)
 
@@ -363,7 +342,7 @@ class TD3(_LimitedAlgorithm, sb3.TD3):
     policy_aliases: ClassVar[Any] = {"MlpPolicy": TD3Policy, "MultiInputPolicy": TD3MultiInputPolicy}
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
-        """As Stable-Baselines3 does, but for the target's noise: it would add that to the action."""
+        """Train as Stable-Baselines3 does, but with target policy noise on the latent instead of the action."""
         spread = self.target_policy_noise
         target: Any = self.actor_target
         target.smoothing = (spread, self.target_noise_clip)
@@ -374,11 +353,8 @@ class TD3(_LimitedAlgorithm, sb3.TD3):
             self.target_policy_noise = spread
 
 
-# ---------------------------------------------------------------------- normalisation
-
-
 class VecNormalize(StockVecNormalize):
-    """Stable-Baselines3's VecNormalize, which leaves the previous action of a RateLimit alone, to the bit."""
+    """Stable-Baselines3's VecNormalize, except that the previous action of a RateLimit stays unchanged."""
 
     def __init__(self, venv: VecEnv, *args: Any, **kwargs: Any) -> None:
         if isinstance(venv.observation_space, spaces.Dict) and kwargs.get("norm_obs_keys") is None:
@@ -387,11 +363,11 @@ class VecNormalize(StockVecNormalize):
         self.joints = _attribute(venv, "limits").dim
 
     def normalize_obs(self, obs: Any) -> Any:
-        """Normalised, but for the previous action."""
+        """Normalise all entries but the previous action."""
         return self._with_previous(super().normalize_obs(obs), obs)
 
     def unnormalize_obs(self, obs: Any) -> Any:
-        """The other way."""
+        """Undo ``normalize_obs``."""
         return self._with_previous(super().unnormalize_obs(obs), obs)
 
     def _with_previous(self, changed: Any, obs: Any) -> Any:
@@ -413,16 +389,13 @@ def _check_normalised(env: StockVecNormalize | None) -> None:
         )
 
 
-# ---------------------------------------------------------------------- the previous action on its way to the policy
-
-
 def _previous(obs: Any, limits: RateLimits) -> Any:
-    """(..., d) of an observation, flat or a Dict."""
+    """The previous action (..., d) of an observation, flat or a Dict."""
     return obs[PREVIOUS] if isinstance(obs, dict) else previous_action(obs, limits.dim)
 
 
 def _check_shape(space: Any, limits: RateLimits) -> None:
-    """Refuse observations that hold no previous action of the right shape where the policy looks for it."""
+    """Refuse observations without a previous action of the right shape."""
     if isinstance(space, spaces.Dict):
         there = space.spaces.get(PREVIOUS)
         if there is None or there.shape != (limits.dim,):
@@ -438,16 +411,16 @@ def _check_shape(space: Any, limits: RateLimits) -> None:
 
 
 def _check_seen(seen: Any, applied: Any, limits: RateLimits, k: int, env: Any) -> None:
-    """Refuse what is not, to the bit, the action that environment ``k`` was handed: F_t is about that one."""
+    """Refuse a previous action that is not the one applied in environment ``k``, bit for bit: it defines F_t."""
     if applied is not None and np.array_equal(seen, applied):
         return
-    said = "nothing that it can be compared with"
+    known = "nothing that it can be compared with"
     joint, value = limits.names[0], seen[0]
     if applied is not None:
         i = int(np.flatnonzero(seen != applied)[0])
-        joint, value, said = limits.names[i], seen[i], f"{applied[i]}"
+        joint, value, known = limits.names[i], seen[i], f"{applied[i]}"
     raise ValueError(
-        f"environment {k}: the policy sees {value} as the previous action of {joint!r}, but RateLimit applied {said}: "
+        f"environment {k}: the policy sees {value} as the previous action of {joint!r}, but RateLimit applied {known}: "
         f"something between them changes observations ({_layers(env, k)}): {OUTERMOST}"
     )
 
@@ -463,7 +436,7 @@ def _layers(env: Any, k: int) -> str:
 
 
 def _check_range(prev: Tensor, limits: RateLimits) -> None:
-    """Refuse what no RateLimit can have applied; float32 may be an ulp beyond a float64 environment's range."""
+    """Refuse a previous action out of range; float32 may be an ulp beyond a float64 environment's range."""
     low, high = (torch.as_tensor(bound.copy(), device=prev.device) for bound in (limits.low, limits.high))
     slack = 1e-6 * (high - low)
     bad = (~((prev >= low - slack) & (prev <= high + slack))).nonzero()
@@ -477,7 +450,7 @@ def _check_range(prev: Tensor, limits: RateLimits) -> None:
 
 
 def _attribute(env: VecEnv, name: str) -> Any:
-    """Of the RateLimit each environment is wrapped in, the same in all."""
+    """An attribute of the RateLimit around each environment, which must be the same in all."""
     try:
         first, *others = env.get_attr(name)
     except AttributeError:
@@ -487,11 +460,8 @@ def _attribute(env: VecEnv, name: str) -> Any:
     return first
 
 
-# ---------------------------------------------------------------------- deployment
-
-
 def load(path: Path) -> SAC | TD3:
-    """A model that ``save`` wrote, whichever of the two it is. It is a pickle: loading runs whatever is in it."""
+    """Load a model of SAC or TD3 that ``save`` wrote. It is a pickle: loading runs whatever is in it."""
     data, _, _ = load_from_zip_file(path, device="cpu")
     kind = (data or {}).get("policy_class")
     for algorithm in (SAC, TD3):
@@ -501,7 +471,7 @@ def load(path: Path) -> SAC | TD3:
 
 
 def _recipe(layer: ActionLayer) -> dict[str, Any]:
-    """How ``make_layer`` makes this one."""
+    """The arguments of ``make_layer`` for this layer."""
     kind = type(layer)
     names = [name for name in LAYERS if LAYERS[name] is kind]
     options = {field.name: getattr(layer, field.name) for field in dataclasses.fields(layer)}

@@ -1,19 +1,15 @@
-"""TorchRL under rate limits: a distribution that stays inside F_t, and the last line before the environment.
+"""TorchRL under rate limits: a distribution inside F_t, and a transform that limits whatever reaches the environment.
 
-    env = TransformedEnv(GymEnv("HalfCheetah-v5"), Compose(RateLimitTransform(limits), DoubleToFloat()))
-    actor = ProbabilisticActor(
-        module,  # reads "observation" and "previous_action", writes "loc" and "scale"
-        in_keys=["loc", "scale", "previous_action"],
-        distribution_class=RateLimitedNormal,
-        distribution_kwargs={"limits": limits},
-    )
-
-The distribution makes good actions, the transform makes sure: what reaches the base environment lies in F_t of what
-reached it before, exactly, whoever chose it (a random warm-up, an exploration module, a policy with NaN weights).
+env = TransformedEnv(GymEnv("HalfCheetah-v5"), Compose(RateLimitTransform(limits), DoubleToFloat()))
+actor = ProbabilisticActor(
+    module,  # reads "observation" and "previous_action", writes "loc" and "scale"
+    in_keys=["loc", "scale", "previous_action"],
+    distribution_class=RateLimitedNormal,
+    distribution_kwargs={"limits": limits},
+)
 """
 
 import copy
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +26,7 @@ from slewrl.envs.history import ActionHistory
 from slewrl.errors import UserFacingError
 from slewrl.integrations.fixed_start import fixed_start
 from slewrl.layers import ActionLayer, make_layer
+from slewrl.layers.fused import LOG_SQRT_2PI
 from slewrl.layers.inverse import invert, uninterval
 from slewrl.layers.truncnorm import TruncNorm, truncated_log_density
 from slewrl.limits import RateLimits, boxmath
@@ -44,30 +41,23 @@ except ImportError as error:
     raise UserFacingError(f'TorchRL cannot be imported ({error}): pip install "slewrl[torchrl]"') from error
 
 DTYPE = torch.float32
-"""Of actions and previous actions. A wider environment gets float32 values in its own dtype, so a replay loses none."""
-LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+"""The dtype of actions. A wider environment gets float32 values in its own dtype, so a replay buffer loses nothing."""
 LimitArrays = tuple[NDArray[np.float32], ...]
-"""down, up, low, high in float32, rounded inward; (d,) each."""
-
-
-# ---------------------------------------------------------------------- the policy's distribution
+"""The limits down, up, low, high in float32, rounded inward; (d,) each."""
 
 
 class RateLimitedNormal(Distribution):
     """A Gaussian latent through an action layer: every sample is an action inside F_t, and each row has its own F_t.
 
-    For ``distribution_class`` of ``ProbabilisticActor``. Drawing and scoring in one call (``rsample_and_log_prob``,
-    which TorchRL's losses use) never inverts the layer, nor does ``log_prob`` of the very tensor last drawn.
+    It is the ``distribution_class`` of a ``ProbabilisticActor``. ``rsample_and_log_prob``, which TorchRL's losses use,
+    never inverts the layer, nor does ``log_prob`` of the very tensor last drawn.
 
     Args:
         loc: mean of the latent, (..., d); NaN holds that joint at its previous action.
         scale: standard deviation of the latent, > 0, (..., d).
-        previous_action: what the environment was handed last, unnormalised, (..., d).
-        limits: of the d joints.
+        previous_action: the action last executed, unnormalised, (..., d).
+        limits: the limits of the d joints.
         layer: a name, or ``make_layer(name, density=...)``; its density is the unit of every log-probability.
-
-    Raises:
-        ValueError: a parameter without one entry per joint, or a layer whose critic judges what is not executed.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -101,23 +91,20 @@ class RateLimitedNormal(Distribution):
         return action
 
     def rsample_and_log_prob(self, sample_shape: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
-        """Actions and their log-probabilities (*sample_shape, ...), both differentiable: what SACLoss calls."""
+        """Actions and their log-probabilities (*sample_shape, ...), both differentiable; SACLoss calls this."""
         action, log_prob = self.layer.sample(*self._parts(sample_shape))
         return action.executed, log_prob
 
     def sample_and_log_prob(self, sample_shape: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
-        """Actions without gradient, and log-probabilities with the score's gradient."""
+        """Actions without gradient, and log-probabilities with the gradient of the score."""
         action = self.sample(torch.Size(sample_shape))
         return action, self.log_prob(action)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Of actions (..., d), in the layer's density units, shape (...).
+        """The log-probability (...) of actions (..., d), in the layer's density units.
 
-        Of the tensor last drawn: from its latent. Of any other: by inverting the layer, in float64, which the digits
-        of a float32 action bound near the edges of F_t. A joint without room on a side has its u taken as 0.
-
-        Raises:
-            NotImplementedError: the action is another's and the layer ends in a clip, which has no inverse.
+        It is computed from the latent of the tensor last drawn. For any other, the layer is inverted in float64, whose
+        precision near the edges of F_t is that of the float32 action; a layer that ends in a clip cannot be inverted.
         """
         shape = _together(value, self.loc)
         box = self.limits.box(self.previous_action.expand(shape), check=False)
@@ -131,7 +118,7 @@ class RateLimitedNormal(Distribution):
 
     @property
     def deterministic_sample(self) -> Tensor:
-        """The action of the mean latent, (..., d): what evaluation executes."""
+        """The action of the mean latent, (..., d), which evaluation executes."""
         action = self.layer.decide(self.loc, self.limits.box(self.previous_action, check=False)).executed
         self._drawn = action, self.loc
         return action
@@ -142,9 +129,9 @@ class RateLimitedNormal(Distribution):
         return self.deterministic_sample
 
     def penalty(self) -> Tensor:
-        """lambda times the layer's penalty of a fresh draw, shape (...): its mean is the last term of Eq. (actor_loss).
+        """Lambda times the layer's penalty of a new sample, shape (...); its mean is the last term of Eq. (actor_loss).
 
-        SACLoss has no place for it: ``losses["loss_actor"] + actor.get_dist(batch).penalty().mean()``.
+        Add it to SACLoss: ``losses["loss_actor"] + actor.get_dist(batch).penalty().mean()``.
         """
         action, _ = self.layer.sample(*self._parts(()))
         return self.layer.penalty_weight * action.penalty
@@ -170,7 +157,7 @@ def _noise(like: Tensor) -> Tensor:
 
 @cache
 def _usable(layer: str | ActionLayer) -> ActionLayer:
-    """The layer, if one action can be both executed and judged: TorchRL's losses know no other."""
+    """Make the layer; refuse one whose judged action is not the executed one, which TorchRL's losses cannot handle."""
     made = make_layer(layer) if isinstance(layer, str) else layer
     command, executed = torch.zeros(1), torch.ones(1)
     if not made.hard or made.judge(command, executed) is not executed:
@@ -181,41 +168,38 @@ def _usable(layer: str | ActionLayer) -> ActionLayer:
     return made
 
 
-# ---------------------------------------------------------------------- the environment's side
-
-
 class GuardCounts(NamedTuple):
-    """What a base environment was handed since it was first guarded."""
+    """The counts of a base environment since it was first guarded."""
 
     steps: int
-    """Environment steps; a batch of N environments makes N at a time."""
+    """The number of environment steps; a batch of N environments makes N at a time."""
     moved: int
-    """Joint commands that came from outside F_t (NaN included), or with more digits than float32, and were moved."""
+    """The number of joint commands that were moved: outside F_t, NaN, or with more digits than float32."""
     violations: int
-    """Joint increments of what the base environment was handed outside F_t, decided exactly."""
+    """The number of executed joint commands outside F_t, decided exactly."""
 
 
 @dataclass
-class _Handed:
-    """What one base environment was handed last, and the counts. In numpy: torch's calls cost more than this does."""
+class _GuardState:
+    """The previous actions of one base environment, and the counts. In numpy, which is faster here than torch."""
 
     history: ActionHistory | None = None
-    """Of the environments of the batch, one after the other; None before the first reset."""
+    """The history of the environments of the batch, flattened; None before the first reset."""
     batch: tuple[int, ...] = ()
-    """Their shape."""
+    """The shape of the batch."""
     sent: NDArray[np.float32] | None = None
-    """What the guard let through and no step has been made with yet; (*batch, d)."""
+    """The actions that the guard passed on and that are not executed yet, (*batch, d)."""
     moved: NDArray[np.bool_] | None = None
-    """Where that is not what came; (*batch, d)."""
+    """Where they differ from the actions that came in, (*batch, d)."""
     rows: NDArray[np.bool_] | None = None
-    """Which rows step, (*batch, 1); None for all."""
+    """The rows that step, (*batch, 1); None for all."""
     seen: NDArray[Any] | None = None
-    """What the policy took for ``prev`` when it last acted; (*batch, d)."""
+    """The previous actions that the policy saw when it last acted, (*batch, d)."""
     counts: GuardCounts = GuardCounts(0, 0, 0)
 
     @property
     def prev(self) -> NDArray[np.float32] | None:
-        """What was handed last, (*batch, d)."""
+        """The actions last executed, (*batch, d)."""
         return None if self.history is None else self.history.previous.reshape(*self.batch, self.history.limits.dim)
 
     def restart(self, start: NDArray[np.float32], rows: NDArray[np.bool_] | None, limits: RateLimits) -> None:
@@ -227,9 +211,9 @@ class _Handed:
         self.sent = self.seen = None
 
     def check_seen(self, seen: NDArray[Any], limits: RateLimits, rows: NDArray[np.bool_] | None) -> None:
-        """Refuse an action whose policy saw another previous action (*batch, d) than was applied, which F_t is about.
+        """Refuse actions whose policy saw previous actions (*batch, d) that are not the applied ones.
 
-        FrameSkipTransform repeats an action under the observation it was chosen by, so that one may come again.
+        The same observation may come again: FrameSkipTransform repeats an action with it.
         """
         prev = self.prev
         if prev is None or seen.shape != prev.shape:
@@ -245,7 +229,7 @@ class _Handed:
         self.seen = seen.copy()
 
     def guard(self, wanted: NDArray[Any], limits: LimitArrays, rows: NDArray[np.bool_] | None) -> NDArray[np.float32]:
-        """``wanted`` (*batch, d) moved into F_t; a float32 that lies in it passes bit for bit, NaN holds."""
+        """Move ``wanted`` (*batch, d) into F_t; a float32 inside it passes bit for bit, NaN holds."""
         prev = self.prev
         if prev is None or wanted.shape != prev.shape:
             known = "none" if prev is None else f"{prev.shape}"
@@ -260,7 +244,7 @@ class _Handed:
         return self.sent
 
     def record(self, applied: NDArray[Any], limits: RateLimits) -> None:
-        """Note what the base environment was handed, (*batch, d), and refuse a change behind the guard."""
+        """Record the actions that the base environment got, (*batch, d); refuse a change after the guard."""
         prev = self.prev
         if self.history is None or prev is None or self.sent is None or self.moved is None:
             raise RuntimeError("a step without an action passing RateLimitTransform")
@@ -286,32 +270,28 @@ def _array(tensor: Tensor) -> NDArray[Any]:
 
 
 def _like(values: NDArray[np.float32], tensor: Tensor) -> Tensor:
-    """float32 values in a tensor's dtype, if that is as wide, on its device."""
+    """Convert float32 values to the device and, if it is wider, the dtype of a tensor."""
     return torch.from_numpy(values).to(tensor.device, torch.promote_types(tensor.dtype, DTYPE))
 
 
 def _rows(mask: Tensor | None, batch: Sequence[int]) -> NDArray[np.bool_] | None:
-    """TorchRL's mask of rows as (*batch, 1); None for all."""
+    """TorchRL's mask of rows as an array (*batch, 1); None for all."""
     return None if mask is None else _array(mask).reshape(*batch, 1)
 
 
 class RateLimitTransform(Transform):  # type: ignore[misc]
-    """Puts the previous applied action into the tensordict, and every action that arrives into F_t.
+    """Puts the previous applied action into the tensordict, and moves every action into F_t.
 
-    An action already in F_t passes bit for bit; any other (``rand_step``, exploration noise, NaN) is moved to the
-    nearest in F_t, NaN to the previous action. Collectors and rollouts then store what was executed under the action's
-    key; after a bare ``env.step`` it is under ``("next", "previous_action")``, see ``executed``. A reset, also of some
-    rows of a batch, starts from the reset action.
+    An action already in F_t passes bit for bit; any other (``rand_step``, exploration noise) is moved to the nearest
+    one in F_t, NaN to the previous action. Collectors and rollouts then store the executed action under its key; after
+    a bare ``env.step`` it is under ``("next", "previous_action")``, see ``executed``.
 
     Args:
-        limits: of d joints, in the base environment's action units.
-        reset_action: what counts as applied before the first step: numbers or "middle"; default ``limits.reset``,
-            else 0 where that is clearly meant. Elsewhere it is refused: the first step would not be limited.
-        action_key: where the action is.
-        previous_key: where the previous action goes.
-
-    Raises:
-        ValueError: the environment or another of its transforms does not fit; says why, and what to do instead.
+        limits: the limits of d joints, in the base environment's action units.
+        reset_action: the action assumed before the first step: numbers or "middle"; default ``limits.reset``, else 0
+            where that is clearly meant. Otherwise it is required: the first step would not be limited.
+        action_key: the key of the action.
+        previous_key: the key of the previous action.
     """
 
     def __init__(
@@ -325,41 +305,41 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
         self.limits, self.action_key, self.previous_key = limits, action_key, previous_key
         self.start: NDArray[np.float32] = fixed_start("RateLimitTransform", limits, reset_action, "refuse")
         self._rounded: LimitArrays = tuple(_array(x) for x in limits.rounded(DTYPE, edges="tight").working)
-        self._handed = _Handed()
+        self._state = _GuardState()
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))
-        twin.__dict__.update(vars(self), _handed=copy.deepcopy(self._handed))
+        twin.__dict__.update(vars(self), _state=copy.deepcopy(self._state))
         return twin
 
     def clone(self) -> Self:
-        """One like it for another environment, whose history of actions it will keep."""
+        """A copy for another environment, with a history of its own."""
         twin: Self = super().clone()
-        twin._handed = _Handed()
+        twin._state = _GuardState()
         return twin
 
     @property
     def counts(self) -> GuardCounts:
-        """Steps, moved commands and exact violations of the base environment so far."""
-        return self._handed.counts
+        """The steps, moved commands and exact violations of the base environment so far."""
+        return self._state.counts
 
     def set_container(self, container: Any) -> None:
-        """Join an environment or a list of transforms; refuses actions that cannot be limited."""
+        """Attach to an environment or a list of transforms; refuses actions that cannot be limited."""
         super().set_container(container)
         _, env = _top(self)
         if env is not None:
             _check_actions(env.base_env, self.action_key, self.limits)
-            # The base environment's, not the transform's: FrameSkipTransform and others step a rebuilt copy of the
-            # transforms that stand before them, on the same base environment, and its actions are of the same history.
-            self._handed = vars(env.base_env).setdefault("_rate_limit_history", _Handed())
+            # The history belongs to the base environment: FrameSkipTransform and others step it through a rebuilt
+            # copy of the transforms before them.
+            self._state = vars(env.base_env).setdefault("_rate_limit_history", _GuardState())
 
     def transform_input_spec(self, input_spec: Any) -> Any:
-        """The specs of actions and states as they are, once it is clear that no other transform interferes."""
+        """Return the input spec unchanged, after checking that no other transform interferes."""
         _check_others(self)
         return super().transform_input_spec(input_spec)
 
     def transform_observation_spec(self, observation_spec: Any) -> Any:
-        """With the previous action, (*batch, d)."""
+        """Add the previous action, (*batch, d), to the spec."""
         working = self.limits.rounded(DTYPE).working
         shape = (*observation_spec.shape, self.limits.dim)
         low, high = (bound.expand(shape) for bound in (working.low, working.high))
@@ -370,33 +350,33 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
         _check_others(self)
         batch = tensordict_reset.batch_size
         start = np.tile(self.start, (*batch, 1))
-        self._handed.restart(start, _rows(tensordict.get("_reset", None), batch), self.limits)
+        self._state.restart(start, _rows(tensordict.get("_reset", None), batch), self.limits)
         return self._with_previous(tensordict_reset)
 
-    # An environment that resets itself inside its step says so here.
+    # Called for an environment that resets itself inside its step.
     _reset_on_native_autoreset = _reset
 
     def _inv_call(self, tensordict: Any) -> Any:
         wanted = tensordict.get(self.action_key)
         rows = _rows(tensordict.get("_step", None), tensordict.batch_size)
         if (seen := tensordict.get(self.previous_key, None)) is not None:
-            self._handed.check_seen(_array(seen), self.limits, rows)
-        sent = self._handed.guard(_array(wanted), self._rounded, rows)
+            self._state.check_seen(_array(seen), self.limits, rows)
+        sent = self._state.guard(_array(wanted), self._rounded, rows)
         return tensordict.set(self.action_key, _like(sent.copy(), wanted))
 
     def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
-        self._handed.record(_array(tensordict.get(self.action_key)), self.limits)
+        self._state.record(_array(tensordict.get(self.action_key)), self.limits)
         return self._with_previous(next_tensordict)
 
     def _post_step_mdp_hooks(self, tensordict: Any, tensordict_: Any) -> tuple[Any, Any]:
-        """What collectors and rollouts store as the action is what was executed."""
-        asked, prev = tensordict.get(self.action_key), self._handed.prev
-        if prev is not None and not np.array_equal(_array(asked), prev):
-            tensordict.set(self.action_key, _like(prev.copy(), asked))
+        """Make the executed action what collectors and rollouts store."""
+        wanted, prev = tensordict.get(self.action_key), self._state.prev
+        if prev is not None and not np.array_equal(_array(wanted), prev):
+            tensordict.set(self.action_key, _like(prev.copy(), wanted))
         return tensordict, tensordict_
 
     def _with_previous(self, tensordict: Any) -> Any:
-        prev = torch.from_numpy(np.array(self._handed.prev))  # a copy: nobody else's to change
+        prev = torch.from_numpy(np.array(self._state.prev))  # a copy, which others may change
         return tensordict.set(self.previous_key, prev if tensordict.device is None else prev.to(tensordict.device))
 
     def _call(self, next_tensordict: Any) -> Any:
@@ -416,24 +396,21 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
 
 
 def executed(data: Any) -> Any:
-    """``data`` with what was executed as its action, for loops by hand and for ``replay_buffer.append_transform``.
+    """Replace the action of ``data`` by the executed one, in a loop of your own or by ``append_transform``.
 
-    Needed where data did not come from a collector or rollout on the environment's own device.
+    This is needed where data do not come from a collector or rollout on the environment's own device.
     """
     applied = data.get(("next", PREVIOUS))
     return data.set("action", torch.where(applied.isnan(), data.get("action"), applied))
 
 
 def uniform_policy(limits: RateLimits) -> Any:
-    """A warm-up policy for collectors and rollouts: uniform in F_t, where ``rand_step`` mostly meets its edges."""
+    """A warm-up policy that is uniform in F_t; ``rand_step`` mostly ends on its edges."""
 
     def draw(prev: Tensor) -> Tensor:
         return limits.box(prev, check=False).sample()
 
     return TensorDictModule(draw, in_keys=[PREVIOUS], out_keys=["action"])
-
-
-# ---------------------------------------------------------------------- what is refused
 
 
 def _top(transform: Any) -> tuple[Any, Any]:
@@ -498,11 +475,8 @@ def _check_others(guard: RateLimitTransform) -> None:
                 "and noise belongs into the latent or an exploration module"
             )
         if guard.previous_key in other.out_keys:
+            leaf = guard.previous_key if isinstance(guard.previous_key, str) else guard.previous_key[-1]
             raise ValueError(
                 f"{name} changes {guard.previous_key!r}, by which the policy knows F_t. Give it a copy: "
-                f"{name}(in_keys=[{guard.previous_key!r}], out_keys=['{_leaf(guard.previous_key)}_normed'])"
+                f"{name}(in_keys=[{guard.previous_key!r}], out_keys=['{leaf}_normed'])"
             )
-
-
-def _leaf(key: str | tuple[str, ...]) -> str:
-    return key if isinstance(key, str) else key[-1]

@@ -32,11 +32,7 @@ BENCHMARK_LAYERS = Registry("layer", {"qp": "slewrl.paper.rivals.qp:QP", "aram":
 
 
 def layer_class(name: str) -> type[ActionLayer]:
-    """The layer class of a name in ``LAYERS`` or ``BENCHMARK_LAYERS``, or of a dotted path, whose module is imported.
-
-    Raises:
-        ValueError: the name or path is not that of a concrete subclass of ``ActionLayer``.
-    """
+    """The layer class of a name in ``LAYERS`` or ``BENCHMARK_LAYERS``, or of a dotted path, which is imported."""
     kind = (BENCHMARK_LAYERS if name in BENCHMARK_LAYERS else LAYERS)[name]
     if not (isinstance(kind, type) and issubclass(kind, ActionLayer)) or inspect.isabstract(kind):
         raise ValueError(f"layer {name!r} is {kind!r}, expected a class that subclasses ActionLayer")
@@ -60,11 +56,7 @@ def make_layer(name: str, density: Density = "normalized", **options: Any) -> Ac
 
 
 def hard_layer(given: str | ActionLayer, limits: RateLimits) -> ActionLayer:
-    """Make a layer that keeps these limits under any training algorithm.
-
-    Raises:
-        ValueError: the layer limits nothing, does not fit the limits, or needs slewrl's own SAC.
-    """
+    """Make a layer that keeps these limits under any training algorithm; refuses one that cannot."""
     layer = make_layer(given) if isinstance(given, str) else given
     if not layer.hard:
         raise ValueError(f"layer {given!r} limits nothing: leave it out, or take another of docs/layers.md")

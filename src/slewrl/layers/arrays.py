@@ -1,8 +1,8 @@
 """Layers on numpy arrays, for wrappers around one environment, where torch would take ten times as long.
 
 All built-in layers but ``budget`` are implemented here; it and custom layers go through torch. The guarantee rests on
-the last operations alone, in the actions' own dtype and with guarded limits: a clip to the edges of F_t, or a step
-of at most the limit and a clip to the range (Theorem 2, docs/guarantee.md).
+the last operations alone (Theorem 2, docs/guarantee.md): a clip to the edges of F_t, or a step of at most the guarded
+limit and a clip to the range.
 """
 
 from collections.abc import Callable
@@ -15,19 +15,13 @@ from numpy.typing import NDArray
 from slewrl.layers import LAYERS, place, squash
 from slewrl.layers.base import ActionLayer, latent_cap
 from slewrl.layers.budget import Budget
-from slewrl.limits import RateLimits
+from slewrl.limits import FeasibleBox, RateLimits
 
 Floats = NDArray[np.floating[Any]]
 
 
 class ArrayLayer:
-    """An action layer on arrays; every ``prev`` must lie in the range.
-
-    Args:
-        layer: the layer to evaluate.
-        limits: limits of d joints, without batch dimensions.
-        dtype: dtype of the actions, float32 or float64.
-    """
+    """An action layer on float32 or float64 arrays, for limits without batch dimensions and ``prev`` in the range."""
 
     def __init__(self, layer: ActionLayer, limits: RateLimits, dtype: Any) -> None:
         if limits.up.ndim != 1:
@@ -43,7 +37,7 @@ class ArrayLayer:
         self.tiny = np.finfo(self.dtype).tiny
         self._fall = -self.down
         self.middle, self.half = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low)
-        self.least = np.minimum(self.up, self.down).min()
+        self.min_delta = np.minimum(self.up, self.down).min()
         self._holds = layer.placement is place.hold
         self._place = PLACEMENTS.get(layer.placement.command)
         known = type(layer) in LAYERS.values() and layer.hard and (self._holds or self._place)
@@ -56,12 +50,9 @@ class ArrayLayer:
         return self._capped(np.minimum(np.maximum(latent, self._floor), self._cap), prev)
 
     def execute_bounded(self, share: Floats, prev: Floats) -> Floats:
-        """Map w in [-1, 1]^d, which stands for the latent u = w / sqrt(1 - w^2), into F_t; w is clipped to +-1.
-
-        For layers with DD-SRad's squash, w is the normalised increment itself.
-        """
+        """Map w in [-1, 1]^d, which stands for the latent u = w / sqrt(1 - w^2), into F_t; w is clipped to +-1."""
         w = np.minimum(np.maximum(share, self._minus), self.one)
-        if self._spherical:
+        if self._spherical:  # w is the normalised increment itself
             return self._enter(w, prev)
         return self._capped(w / np.sqrt(np.maximum(self.one - w * w, self._closest)), prev)
 
@@ -69,7 +60,9 @@ class ArrayLayer:
         """Clip a command (..., d) to F_t, and scale its step where a budget requires it; NaN holds the joint."""
         bottom, top = self._edges(prev)
         clipped = self._held(np.minimum(np.maximum(command, bottom), top), prev)
-        return self._pulled(clipped, prev) if self._coupled else clipped
+        if not self._coupled:
+            return clipped
+        return self.layer.enter(torch.from_numpy(clipped), self._box(prev)).numpy()
 
     def _edges(self, prev: Floats) -> tuple[Floats, Floats]:
         """The edges of F_t, as ``boxmath.guard_edges`` gives them for a ``prev`` in the range."""
@@ -90,22 +83,17 @@ class ArrayLayer:
         """Return prev + R_eff(v) v (Eq. ddsrad_vec), clipped to the range only, since R_eff is guarded."""
         bound = np.where(v >= self._zero, self.high, self.low)
         radius = np.abs(np.minimum(np.maximum(bound - prev, self._fall), self.up))
-        moved: Floats = np.minimum(np.maximum(prev + radius * v, self.low), self.high)
-        return moved
+        return np.minimum(np.maximum(prev + radius * v, self.low), self.high)
 
     def _held(self, command: Floats, prev: Floats) -> Floats:
         np.copyto(command, prev, where=command != command)  # NaN
         return command
 
-    def _pulled(self, command: Floats, prev: Floats) -> Floats:
-        box = self.limits.box(torch.tensor(prev), check=False)
-        entered: Floats = self.layer.enter(torch.from_numpy(command), box).numpy()
-        return entered
-
     def _by_torch(self, latent: Floats, prev: Floats) -> Floats:
-        box = self.limits.box(torch.tensor(prev), check=False)
-        executed: Floats = self.layer.execute(torch.from_numpy(np.asarray(latent, self.dtype)), box).numpy()
-        return executed
+        return self.layer.execute(torch.from_numpy(np.asarray(latent, self.dtype)), self._box(prev)).numpy()
+
+    def _box(self, prev: Floats) -> FeasibleBox:
+        return self.limits.box(torch.tensor(prev), check=False)
 
 
 # ---------------------------------------------------------------------- numpy versions of `squash.py` and `place.py`
@@ -150,7 +138,7 @@ def _action_range(v: Floats, prev: Floats, bottom: Floats, top: Floats, layer: A
 
 
 def _min_delta_ball(v: Floats, prev: Floats, bottom: Floats, top: Floats, layer: ArrayLayer) -> Floats:
-    return prev + layer.least * v
+    return prev + layer.min_delta * v
 
 
 def _half_range_ball(v: Floats, prev: Floats, bottom: Floats, top: Floats, layer: ArrayLayer) -> Floats:

@@ -1,9 +1,6 @@
-"""Audits the guarantee with adversarial cases, decided in exact arithmetic.
+"""Audits the guarantee with adversarial cases, decided in exact arithmetic (docs/guarantee.md).
 
-Ordinary latents and uniform random actions never show a violation, so a test with them proves nothing. Here latents
-reach +-inf and NaN, previous actions have full mantissas and lie on, next to and near the bounds, and limits include
-random asymmetric ones and those at either end of a float format. `slewrl demo`, `benchmarks/guarantee.py` and the tests
-use this module.
+Ordinary latents and uniform random actions never show a violation, so a test with them proves nothing.
 """
 
 import time
@@ -53,9 +50,6 @@ class Tally:
         return self
 
 
-# ---------------------------------------------------------------------- what is audited
-
-
 def executed_by(layer: ActionLayer) -> Mapping:
     """The map from a latent to the layer's executed action; half of TruncNorm's actions are samples."""
     if not isinstance(layer, TruncNorm):
@@ -87,9 +81,6 @@ def hand_written_clip(latent: Tensor, box: FeasibleBox) -> Tensor:
     down, up, low, high = (limit.to(latent.dtype) for limit in box.exact)
     command = (low + high) / 2 + (high - low) / 2 * torch.tanh(latent)
     return torch.clamp(torch.clamp(command, box.prev - down, box.prev + up), low, high)
-
-
-# ---------------------------------------------------------------------- cases
 
 
 def paper_limits() -> dict[str, RateLimits]:
@@ -186,9 +177,6 @@ def adversarial_cases(
         rates = adversarial_rates(size, limits, dtype, generator) if of_step else None
         box = limits.box(prev, check=False, delta=rates, edges=edges)
         yield adversarial_latents(tuple(prev.shape), dtype, generator), box
-
-
-# ---------------------------------------------------------------------- verdicts
 
 
 def judge(action: Tensor, prev: Tensor, limits: RateLimits | LimitTensors) -> Tally:

@@ -77,7 +77,7 @@ class ActionLayer(ABC):
     placement: ClassVar[Placement]
     """The map from v to a command, one of `place.py`."""
     hook: ClassVar[type[TrainingHook]] = TrainingHook
-    """What a training run does for the layer besides learning. The default does nothing."""
+    """The callbacks of a training run for the layer. The default ones do nothing."""
 
     def __post_init__(self) -> None:
         """Refuse an unknown density or a weight that is not a finite number >= 0."""
@@ -101,8 +101,7 @@ class ActionLayer(ABC):
         if not isinstance(box, FeasibleBox) or not isinstance(latent, Tensor):
             got = f"{type(latent).__name__}, {type(box).__name__}"  # type: ignore[unreachable]
             raise TypeError(f"a layer takes a latent tensor and limits.box(prev), got ({got})")
-        wide = widen(box)
-        latent = spread(latent, box)
+        wide, latent = widen(box), spread(latent, box)
         u = finite_latent(latent, wide)
         v, log_det = self.normalise(u, wide)
         if log_det.shape != u.shape[:-1]:
@@ -126,8 +125,7 @@ class ActionLayer(ABC):
         composed = type(self).__call__ is ActionLayer.__call__ and isinstance(box, FeasibleBox)
         if not (composed and isinstance(latent, Tensor) and plain_autograd() and self.squash in VALUES):
             return Decision(*self(latent, box)[:2])
-        wide = widen(box)
-        latent = spread(latent, box)
+        wide, latent = widen(box), spread(latent, box)
         command = self.placement.command(VALUES[self.squash](finite_latent(latent, wide)), wide)
         executed = torch.where((latent + command).isnan(), box.anchor, self.enter(command.to(box.prev.dtype), box))
         return Decision(executed, self.judge(command, executed))
@@ -143,23 +141,15 @@ class ActionLayer(ABC):
             action = self(leaf, box)
 
         def vjp_fn(to_judged: Tensor, to_penalty: Tensor) -> Tensor:
-            parts = {action.judged: to_judged, action.penalty: to_penalty}
-            parts = {part: grad for part, grad in parts.items() if part.requires_grad}  # a penalty of 0 has none
-            return torch.autograd.grad(list(parts), leaf, list(parts.values()))[0]
+            return _grad((action.judged, action.penalty), (to_judged, to_penalty), (leaf,))[0]
 
         return action.judged.detach(), action.penalty.detach(), vjp_fn
 
     def sample(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> tuple[Action, Tensor]:
         """Draw u = mean + std * noise (reparameterised), map it through the layer, and return its log-probability, too.
 
-        Args:
-            mean: mean of the latent Gaussian, shape (..., d).
-            std: standard deviation of the latent Gaussian, > 0, shape (..., d).
-            noise: standard normal noise, shape (..., d).
-            box: F_t, from ``RateLimits.box(prev)``.
-
-        Returns:
-            The action, and log_prob of shape (...), in the layer's density units (Eq. sac_logprob).
+        Mean, standard deviation (> 0) and standard normal noise have shape (..., d), log_prob (...). It is in the
+        layer's density units (Eq. sac_logprob).
         """
         mean, std, noise = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (mean, std, noise))
         latent, log_density = fused.gaussian(mean, std, noise)
@@ -174,12 +164,9 @@ class ActionLayer(ABC):
 
         @torch.enable_grad()
         def vjp_fn(*grads: Tensor) -> tuple[Tensor, Tensor]:
-            rows = grads[0].shape[0]
-            parts = zip((action.judged, log_prob, action.penalty), grads, strict=True)
-            known = [
-                (part[:rows], grad) for part, grad in parts if part.requires_grad
-            ]  # a penalty of 0 has no gradient
-            to_mean, to_std = torch.autograd.grad([p for p, _ in known], leaves, [grad for _, grad in known])
+            rows = len(grads[0])
+            parts = tuple(part[:rows] for part in (action.judged, log_prob, action.penalty))
+            to_mean, to_std = _grad(parts, grads, leaves)
             return to_mean[:rows], to_std[:rows]
 
         return Draw(action.judged.detach(), log_prob.detach(), action.penalty.detach(), vjp_fn)
@@ -197,8 +184,6 @@ class ActionLayer(ABC):
         shift = self.placement.reference(limits) if self.density == "action_scaled" else 0.0
         return shift - limits.dim
 
-    # ------------------------------------------------------------------ hooks of a training run
-
     def check(self, limits: RateLimits) -> None:  # noqa: B027
         """Refuse limits that the layer's options do not fit. The default accepts all."""
 
@@ -206,7 +191,7 @@ class ActionLayer(ABC):
         """Count exactly the steps of a sequence of executed actions (T + 1, d) that broke a promise beyond F_t."""
         return 0
 
-    # ------------------------------------------------------------------ the parts that a layer defines or overrides
+    # The parts that a layer defines or overrides.
 
     @staticmethod
     @abstractmethod
@@ -230,9 +215,15 @@ class ActionLayer(ABC):
         return torch.zeros_like(latent[..., 0])
 
 
-def squared_norm(latent: Tensor) -> Tensor:
-    """Return |u|^2 over joints, shape (...), the penalty of Eq. (actor_loss)."""
+def penalise_latent(layer: ActionLayer, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
+    """Return |u|^2 (...), a penalty that keeps latents where the squash is not saturated (Eq. actor_loss)."""
     return latent.square().sum(-1)
+
+
+def _grad(parts: tuple[Tensor, ...], grads: tuple[Tensor, ...], leaves: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The gradients of the leaves; parts that do not depend on them, such as a penalty of 0, are left out."""
+    known = [(part, grad) for part, grad in zip(parts, grads, strict=True) if part.requires_grad]
+    return torch.autograd.grad([part for part, _ in known], leaves, [grad for _, grad in known])
 
 
 def spread(latent: Tensor, box: FeasibleBox) -> Tensor:
@@ -267,8 +258,7 @@ def widen(box: FeasibleBox) -> FeasibleBox:
 
 def snap(command: Tensor, box: FeasibleBox) -> Tensor:
     """Clip ``command`` to F_t, with the gradient of the unclipped map."""
-    snapped: Tensor = _Snap.apply(box.round(command), box.low, box.high)  # type: ignore[no-untyped-call]
-    return snapped
+    return _Snap.apply(box.round(command), box.low, box.high)  # type: ignore[no-untyped-call]
 
 
 class _Snap(torch.autograd.Function):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.layers import place, squash
-from slewrl.layers.base import ActionLayer, squared_norm
+from slewrl.layers.base import ActionLayer, penalise_latent
 from slewrl.limits import RateLimits, boxmath
 from slewrl.limits.box import FeasibleBox
 from slewrl.limits.viable_box import ViableBox
@@ -47,6 +47,7 @@ class Budget(ActionLayer):
     penalty_weight: float = 0.005
     budget: float | None = None
     placement = place.hold
+    penalise = penalise_latent
 
     def __post_init__(self) -> None:
         """Refuse a budget that is not a positive number."""
@@ -57,11 +58,7 @@ class Budget(ActionLayer):
             raise ValueError(f"budget is {given!r}, expected a number of joints > 0")
 
     def allowance(self, joints: int) -> float:
-        """The budget B for this many joints.
-
-        Raises:
-            ValueError: B exceeds the number of joints.
-        """
+        """The budget B for this many joints; refuses one that exceeds their number."""
         given = joints / 2 if self.budget is None else float(self.budget)
         if given > joints:
             raise ValueError(f"budget is {given:g}, expected at most {joints}: what all joints spend at full rate")
@@ -89,12 +86,7 @@ class Budget(ActionLayer):
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
         """Move the command exactly into F_t and the budget, which it leaves by rounding only; keep the gradient."""
         limits = (box.prev, box.low, box.high, box.exact.down, box.exact.up)
-        entered: Tensor = _Enter.apply(command, *limits, self.allowance(command.shape[-1]))  # type: ignore[no-untyped-call]
-        return entered
-
-    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
-        """Return |u|^2, as in DD-SRad."""
-        return squared_norm(latent)
+        return _Enter.apply(command, *limits, self.allowance(command.shape[-1]))  # type: ignore[no-untyped-call]
 
     def random(self, box: FeasibleBox, generator: torch.Generator | None = None) -> Tensor:
         """Draw a direction from prev as a uniform sample of F_t has it, and a uniform point of the set along it."""
@@ -152,21 +144,8 @@ def wide(number: float, like: Tensor) -> Tensor:
 class _Enter(torch.autograd.Function):
     """Clip to F_t and, where the sum exceeds B, move every joint towards prev; identity in the backward pass.
 
-    Claim: executed lies in F_t, and sum |executed_i - prev_i| / delta_i <= B, both in exact arithmetic.
-
-    Let c be the command clipped to F_t (Theorem 1 or 2: exactly inside), p = prev, both in the format F of actions, and
-    s = RN(c - p) in float64, so s = (c - p)(1 + e), |e| <= w = 2^-53. If the bound on the sum (`spending`) is <= B,
-    c is executed and the claim holds. Else, with t <= (B / bound)(1 - 12 w), the joint moves by m = max(t |s| - h, 0)
-    in float64, then rounded to F.
-
-    F_t: m < |c - p|, so p +- m lies between p and c, which are numbers of F; rounding is monotone, to float64 and then
-    to F, so what is executed lies between them, too.
-
-    B: rounding p +- m moves it by at most (eps(F) / 2 + w) max(|p|, |c|), or half the smallest subnormal of F, and
-    h = eps(F) max(|p|, |c|, smallest normal of F) is more than either. So |executed - p| <= t |s| (1 + 2 w)
-    <= t |c - p| (1 + 4 w), and over the joints the sum is at most t (1 + 4 w) bound <= B (1 - 12 w)(1 + 4 w) <= B.
-
-    No property of the map is used. If t |s| < h, as in boxes only a few floats wide, the joint is held.
+    The result lies in F_t and within the budget, in exact arithmetic (Theorem 3, docs/guarantee.md). A joint whose move
+    would be less than the slack, as in boxes only a few floats wide, is held.
     """
 
     generate_vmap_rule = True
@@ -181,10 +160,10 @@ class _Enter(torch.autograd.Function):
         bound = spending(step, down, up)
         share = wide(budget, bound)
         kept = share / bound * wide(1 - 8 * WIDE.eps, bound)
-        own = torch.finfo(prev.dtype)
-        slack = own.eps * torch.maximum(here.abs(), there.abs()).clamp_min(own.tiny)
-        pulled = here + step.sign() * (kept * step.abs() - slack).clamp_min(0.0)  # ONNX has no copysign
-        return torch.where(bound > share, pulled.to(prev.dtype), inside)
+        info = torch.finfo(prev.dtype)
+        slack = info.eps * torch.maximum(here.abs(), there.abs()).clamp_min(info.tiny)
+        moved = here + step.sign() * (kept * step.abs() - slack).clamp_min(0.0)  # ONNX has no copysign
+        return torch.where(bound > share, moved.to(prev.dtype), inside)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from slewrl.layers import fused, place, squash
-from slewrl.layers.base import Action, ActionLayer, Decision, Draw, latent_cap, squared_norm
+from slewrl.layers.base import Action, ActionLayer, Decision, Draw, latent_cap, penalise_latent
 from slewrl.limits.box import FeasibleBox
 
 
@@ -17,10 +17,7 @@ class DTanh(ActionLayer):
     penalty_weight: float = 0.005
     squash = staticmethod(squash.tanh)
     placement = place.hold
-
-    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
-        """Return |u|^2, which keeps latents where the squash is not saturated (Eq. actor_loss)."""
-        return squared_norm(latent)
+    penalise = penalise_latent
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 VJP = Callable[[Tensor, Tensor], Tensor]
 """Maps gradients of the judged action (..., d) and the penalty (...) to that of the latent (..., d)."""
 DrawVJP = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Maps gradients of the judged action (R, d), log_prob (R,) and penalty (R,) of the first R rows to those of mean and
-standard deviation, (R, d) each."""
+"""Maps gradients of judged action (R, d), log_prob (R,) and penalty (R,) to those of mean and std, (R, d) each."""
 
 
 def applies(latent: Tensor, box: FeasibleBox) -> bool:
@@ -50,8 +49,7 @@ def gaussian(mean: Tensor, std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         and mean.shape == std.shape == noise.shape
         and all(type(x) is Tensor and x.device.type == "cpu" for x in (mean, std, noise))
     )
-    u, log_density = (_Gaussian.apply if plain else _gaussian)(mean, std, noise)
-    return u, log_density
+    return (_Gaussian.apply if plain else _gaussian)(mean, std, noise)
 
 
 def _gaussian(mean: Tensor, std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -81,16 +79,15 @@ class _Gaussian(torch.autograd.Function):
 
 def ddsrad(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tensor, Tensor, Tensor]:
     """Return ``(executed, log_det, |u|^2)`` of DD-SRad, with log_det in normalised units."""
-    executed, log_det, norm2 = _DDSRad.apply(latent, box, cap)  # type: ignore[no-untyped-call]
-    return executed, log_det, norm2
+    return _DDSRad.apply(latent, box, cap)  # type: ignore[no-untyped-call]
 
 
 def ddsrad_execute(latent: Tensor, box: FeasibleBox, cap: float) -> Tensor:
     """Return ``executed`` of DD-SRad alone."""
     if torch.is_grad_enabled() and latent.requires_grad:
         return ddsrad(latent, box, cap)[0]
-    u = _finite(latent, cap)
-    return torch.from_numpy(_map(u, 1 / np.sqrt(1 + u * u), box)[0])
+    u, _, r = _finite(latent, cap)
+    return torch.from_numpy(_map(u, r, box)[0])
 
 
 def _map(u: NDArray[Any], r: NDArray[Any], box: FeasibleBox) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -151,9 +148,7 @@ def _spread(limits: Any, shape: tuple[int, ...]) -> tuple[NDArray[Any], ...]:
 
 def ddsrad_pullback(latent: Tensor, box: FeasibleBox, cap: float) -> tuple[Tensor, Tensor, VJP]:
     """Return ``executed``, |u|^2 and their vector-Jacobian product for the latent, without autograd."""
-    u = _finite(latent, cap)
-    u2 = u * u
-    r = 1 / np.sqrt(1 + u2)
+    u, u2, r = _finite(latent, cap)
     executed, radius = _map(u, r, box)
 
     def vjp_fn(to_executed: Tensor, to_norm2: Tensor) -> Tensor:
@@ -167,9 +162,7 @@ def ddsrad_draw(
 ) -> tuple[Tensor, Tensor, Tensor, DrawVJP]:
     """Return ``executed``, log_prob and |u|^2 of u = mean + std noise, and their vector-Jacobian product."""
     s, e = np.ascontiguousarray(std.numpy()), noise.numpy()
-    u = _finite(mean + std * noise, cap)
-    u2 = u * u
-    r = 1 / np.sqrt(1 + u2)
+    u, u2, r = _finite(mean + std * noise, cap)
     executed, radius = _map(u, r, box)
     log_prob = _log_density(s, e) - _row_sums(_log1p(u2), -1.5)
 
@@ -189,9 +182,7 @@ class _DDSRad(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, latent: Tensor, box: FeasibleBox, cap: float) -> Any:
-        u = _finite(latent, cap)
-        u2 = u * u
-        r = 1 / np.sqrt(1 + u2)
+        u, u2, r = _finite(latent, cap)
         executed, radius = _map(u, r, box)
         ctx.save_for_backward(latent, *(torch.from_numpy(x) for x in (u, r, radius)))
         ctx.cap = cap
@@ -213,18 +204,18 @@ class _DDSRad(torch.autograd.Function):
         return torch.as_tensor(grad_u), None, None
 
 
-def _finite(latent: Tensor, cap: float) -> NDArray[Any]:
-    """Copy the latent with NaN set to 0 and magnitudes capped so that squares do not overflow."""
+def _finite(latent: Tensor, cap: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return u, u^2 and r = 1 / sqrt(1 + u^2); NaN becomes 0, and magnitudes are capped so that u^2 is finite."""
     u: NDArray[Any] = np.minimum(latent.detach().numpy(), cap)
     np.maximum(u, -cap, out=u)
     u[u != u] = 0
-    return u
+    u2 = u * u
+    return u, u2, 1 / np.sqrt(1 + u2)
 
 
 def _log1p(x: NDArray[Any]) -> NDArray[Any]:
     """Return log(1 + x) by torch, since numpy's is six times as slow on processors without AVX-512."""
-    result: NDArray[Any] = torch.log1p(torch.from_numpy(x)).numpy()
-    return result
+    return torch.log1p(torch.from_numpy(x)).numpy()
 
 
 def _row_sums(x: NDArray[Any], factor: float) -> Any:

@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from slewrl.layers import place, squash
-from slewrl.layers.base import ActionLayer, squared_norm
-from slewrl.limits.box import FeasibleBox
+from slewrl.layers.base import ActionLayer, penalise_latent
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,4 @@ class IntervalSRad(ActionLayer):
     penalty_weight: float = 0.005
     squash = staticmethod(squash.spherical)
     placement = place.interval
-
-    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
-        """Return |u|^2, as in DD-SRad."""
-        return squared_norm(latent)
+    penalise = penalise_latent

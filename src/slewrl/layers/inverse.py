@@ -14,11 +14,7 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 def invert(layer: ActionLayer, action: Tensor, box: FeasibleBox) -> Tensor:
-    """Return the latent (..., d) that ``layer`` maps to ``action`` (..., d), to the precision of the action.
-
-    Raises:
-        NotImplementedError: the layer has no inverse, such as one that ends in a clip.
-    """
+    """Return the latent (..., d) that ``layer`` maps to ``action`` (..., d), to the precision of the action."""
     unplace, unsquash = UNPLACE.get(layer.placement), UNSQUASH.get(type(layer).squash)
     if unplace is None or unsquash is None:
         raise NotImplementedError(

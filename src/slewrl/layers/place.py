@@ -35,9 +35,6 @@ def _log(length: Tensor) -> Tensor:
     return length.clamp_min(torch.finfo(length.dtype).tiny).log()
 
 
-# ---------------------------------------------------------------- hold: v = 0 stays at prev
-
-
 def _hold(v: Tensor, box: FeasibleBox) -> Tensor:
     """a = h + R_eff(v) v (Eq. ddsrad_vec), h = prev without acceleration: each side stretches to its own edge."""
     return box.anchor + box.radius(v) * v
@@ -57,9 +54,6 @@ def _narrowest(box: ViableBox) -> Tensor:
     return (RADIUS_FLOOR * box.grid.acceleration * box.grid.unit).to(box.prev.dtype)
 
 
-# ---------------------------------------------------------------- interval: v = 0 goes to the middle of F_t
-
-
 def _interval(v: Tensor, box: FeasibleBox) -> Tensor:
     """a = mid + half v on [low, high], arranged so that v = -1 and 1 give the edges exactly."""
     return torch.lerp(box.low, box.high, 0.5 + 0.5 * v)
@@ -70,9 +64,6 @@ def _interval_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
     if isinstance(box, ViableBox):
         half = torch.maximum(half, _narrowest(box))
     return _log(half).expand_as(v).sum(-1)
-
-
-# ---------------------------------------------------------------- hyperbolic: smooth, v = 0 stays near prev
 
 
 def _hyperbolic_radii(v: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, Tensor]:
@@ -106,9 +97,6 @@ def _hyperbolic_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
     return (_log(2 * down) + _log(up) + _log(up + down) - 2 * torch.log(denominator)).sum(-1)
 
 
-# ---------------------------------------------------------------- action range: v ignores prev
-
-
 def half_range(box: FeasibleBox) -> Tensor:
     """Half the width of the whole action range, shape (d,)."""
     return 0.5 * (box.working.high - box.working.low)
@@ -121,9 +109,6 @@ def _action_range(v: Tensor, box: FeasibleBox) -> Tensor:
 
 def _half_range_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
     return _log(half_range(box)).expand_as(v).sum(-1)
-
-
-# ---------------------------------------------------------------- balls around prev
 
 
 def min_delta(box: FeasibleBox) -> Tensor:
@@ -146,11 +131,8 @@ def _half_range_ball(v: Tensor, box: FeasibleBox) -> Tensor:
     return box.anchor + half_range(box) * v
 
 
-# ---------------------------------------------------------------- log_scale away from the bounds
-
-
 def _mean_rate(limits: RateLimits) -> float:
-    """sum log delta (the mean of up and down where they differ), averaged over a batch of limits."""
+    """The reference sum log delta (the mean of up and down where they differ), averaged over a batch of limits."""
     rate = np.minimum(0.5 * (limits.up + limits.down), 0.5 * (limits.high - limits.low))
     return float(np.log(rate).sum(-1).mean())
 
@@ -163,6 +145,7 @@ def _min_rate(limits: RateLimits) -> float:
     return float(limits.dim * np.log(limits.delta.min(-1)).mean())
 
 
+# v = 0 stays at prev; goes to the middle of F_t; stays near prev, without a kink.
 hold = Placement(_hold, _hold_log_scale, _mean_rate)
 interval = Placement(_interval, _interval_log_scale, _mean_rate)
 hyperbolic = Placement(_hyperbolic, _hyperbolic_log_scale, _mean_rate)

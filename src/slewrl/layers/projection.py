@@ -14,6 +14,12 @@ from slewrl.layers.base import ActionLayer
 from slewrl.limits.box import FeasibleBox
 
 
+def penalise_distance(layer: ActionLayer, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
+    """The Euclidean distance from the command to F_t (...), in action units, not squared."""
+    hinge = torch.relu(command - box.high) + torch.relu(box.low - command)
+    return torch.linalg.vector_norm(hinge, dim=-1)
+
+
 @dataclass(frozen=True)
 class Post(ActionLayer):
     """Post(QP): clip after the policy; the critic judges the command a~ and does not see the limit."""
@@ -35,10 +41,7 @@ class BoxPre(Post):
     """BoxPre+: as Post, with a penalty on the distance to F_t (weight 1 as in Kasaura et al.; the paper has .005)."""
 
     penalty_weight: float = 1.0
-
-    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
-        """The distance from the command to F_t, in action units, not squared."""
-        return distance_outside(command, box)
+    penalise = penalise_distance
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,11 @@ class BoxPro(Post):
     ``penalty_weight`` > 0 adds the distance to F_t to the actor loss.
     """
 
+    penalise = penalise_distance
+
     def judge(self, command: Tensor, executed: Tensor) -> Tensor:
         """Return the clipped action."""
         return executed
-
-    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
-        """The distance from the command to F_t, in action units, not squared."""
-        return distance_outside(command, box)
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,3 @@ class NoLimit(Post):
         """Draw an action uniformly from the action range."""
         uniform = torch.rand(box.prev.shape, generator=generator, dtype=box.prev.dtype, device=box.prev.device)
         return torch.lerp(box.working.low, box.working.high, uniform).clamp(box.working.low, box.working.high)
-
-
-def distance_outside(command: Tensor, box: FeasibleBox) -> Tensor:
-    """The Euclidean distance from the command to F_t, shape (...)."""
-    hinge = torch.relu(command - box.high) + torch.relu(box.low - command)
-    return torch.linalg.vector_norm(hinge, dim=-1)

@@ -13,10 +13,7 @@ from torch import Tensor
 
 def spherical(u: Tensor) -> tuple[Tensor, Tensor]:
     """v = u / sqrt(1 + u^2) per joint (Eq. ddsrad); log_det = -1.5 sum log(1 + u^2) (Eq. logdet without R)."""
-    v: Tensor
-    log_det: Tensor
-    v, log_det = _Spherical.apply(u)  # type: ignore[no-untyped-call]
-    return v, log_det
+    return _Spherical.apply(u)  # type: ignore[no-untyped-call]
 
 
 def tanh(u: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ from typing import Literal
 from torch import Tensor
 
 from slewrl.layers import place, squash
-from slewrl.layers.base import ActionLayer, squared_norm
+from slewrl.layers.base import ActionLayer, penalise_latent
 from slewrl.limits.box import FeasibleBox
 
 
@@ -20,26 +20,19 @@ class SRadBall(ActionLayer):
     penalty_weight: float = 0.005
     squash = staticmethod(squash.ball)
     placement = place.min_delta_ball
+    penalise = penalise_latent
 
     def enter(self, command: Tensor, box: FeasibleBox) -> Tensor:
         """Clip to F_t, with no gradient beyond it: near a bound the ball extends outside F_t."""
         return box.clamp(command)
 
-    def penalise(self, latent: Tensor, command: Tensor, box: FeasibleBox) -> Tensor:
-        """Return |u|^2, as in DD-SRad."""
-        return squared_norm(latent)
-
 
 @dataclass(frozen=True)
 class SRadQP(SRadBall):
-    """SRad-QP: a wide ball around prev, projected onto F_t (for a box the projection is a clip).
-
-    Args:
-        radius: "half_range" (default) is consistent with the values that the paper reports; "min_delta" follows its
-            text, and is then the same as ``srad_ball``.
-    """
+    """SRad-QP: a wide ball around prev, projected onto F_t (for a box the projection is a clip)."""
 
     radius: Literal["half_range", "min_delta"] = "half_range"
+    """"half_range" is consistent with the values that the paper reports; "min_delta" follows its text."""
     placement = place.half_range_ball
 
     def __post_init__(self) -> None:

@@ -4,7 +4,6 @@ Mean and standard deviation are in box-normalised units: -1 is the lower edge of
 v on [-1, 1] is computed in float64, since differences of squares of the standardised ends need the precision.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +13,9 @@ from torch.special import log_ndtr, ndtri
 
 from slewrl.layers import place, squash
 from slewrl.layers.base import Action, ActionLayer, Decision
+from slewrl.layers.fused import LOG_SQRT_2PI
 from slewrl.limits.box import FeasibleBox
 
-LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 MEAN_CAP, STD_FLOOR, STD_CAP, NOISE_CAP = 1e3, 1e-3, 1e3, 30.0
 """Caps in half-widths of F_t (noise: standard deviations), beyond which results change by rounding only."""
 
@@ -31,11 +30,8 @@ class TruncNorm(ActionLayer):
     def sample(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> tuple[Action, Tensor]:
         """Draw exactly from the truncated Gaussian, differentiably in mean and std, and return the log-density, too.
 
-        Args:
-            mean: mean in box-normalised units, capped at +-1000, shape (..., d).
-            std: standard deviation in box-normalised units, kept within [.001, 1000], shape (..., d).
-            noise: standard normal noise, shape (..., d); its quantile is the draw's quantile.
-            box: F_t, from ``RateLimits.box(prev)``.
+        Mean and standard deviation are in box-normalised units, capped at +-1000 and kept within [.001, 1000]; the
+        quantile of the standard normal noise is the draw's quantile. All have shape (..., d).
         """
         broken = (mean + std + noise).isnan()
         centre = mean.double().nan_to_num(nan=0.0).clamp(-MEAN_CAP, MEAN_CAP)

@@ -10,11 +10,9 @@ Array = TypeVar("Array")
 
 def previous_action(observation: Array, joints: int) -> Array:
     """Return the previous action (..., d) of an augmented observation (..., n), numpy or torch."""
-    previous: Array = observation[..., -joints:]  # type: ignore[index]
-    return previous
+    return observation[..., -joints:]  # type: ignore[index]
 
 
 def previous_velocity(observation: Array, joints: int) -> Array:
     """Return the last increment (..., d) of an augmented observation (..., n) under acceleration limits."""
-    previous: Array = observation[..., -2 * joints : -joints]  # type: ignore[index]
-    return previous
+    return observation[..., -2 * joints : -joints]  # type: ignore[index]

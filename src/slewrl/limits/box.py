@@ -36,7 +36,7 @@ class FeasibleBox:
     """
 
     prev: Tensor
-    """The action last handed to the environment, in the dtype handed to it, shape (..., d)."""
+    """The action last executed, in the environment's dtype, shape (..., d)."""
     working: LimitTensors
     """The limits in prev's dtype, rounded inward; rates guarded unless ``tight``."""
     exact: LimitTensors
@@ -82,14 +82,7 @@ class FeasibleBox:
         return command
 
     def contains(self, action: Tensor) -> Tensor:
-        """Whether ``action`` lies in F_t, decided in exact arithmetic against the user's own limits.
-
-        Args:
-            action: shape (..., d), any float dtype.
-
-        Returns:
-            Booleans of shape (..., d), one per joint.
-        """
+        """Whether each joint of ``action`` (..., d) lies in F_t, decided exactly against the user's own limits."""
         return ~boxmath.outside(action.double(), self.prev.double(), *self.exact)
 
     def clamp(self, command: Tensor) -> Tensor:
@@ -135,8 +128,7 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
 @eager
 def _eager_tight_edges(prev: Tensor, limits: LimitTensors) -> tuple[Tensor, Tensor]:
     """Tight edges in 16 bits, never compiled: a compiler that keeps values in float32 gets rounding errors wrong."""
-    edges: tuple[Tensor, Tensor] = boxmath.tight_edges(prev, *limits, xp=torch)
-    return edges
+    return boxmath.tight_edges(prev, *limits, xp=torch)
 
 
 class Rounded(NamedTuple):

@@ -2,16 +2,9 @@
 
     F_t = [prev - down, prev + up] intersected with [low, high]            (per joint)
 
-In exact arithmetic this line is enough. In floats ``prev + up`` rounds, half of the time outward, and a
-"hard" limit is broken by an ulp. The functions here decide and construct membership exactly:
-
-* ``round_down`` / ``round_up`` convert the user's numbers to floats that are never wider;
-* ``guard`` shrinks a limit by half an ulp of the range, so that the formula above is sound in floats;
-* ``guard_edges`` / ``tight_edges`` compute the box's float edges;
-* ``outside`` decides, without rounding error, whether an executed action left the set;
-* ``over_budget`` decides, likewise, whether a step of all joints exceeded their shared budget.
-
-The edges are defined here and derived nowhere else. Who uses or repeats them:
+In floats ``prev + up`` may round outward, which breaks the limit by an ulp. The functions here construct the set and
+decide membership exactly; docs/guarantee.md proves the theorems named below. The edges are defined here and derived
+nowhere else. Who uses or repeats them:
 
 * ``limits/box.py`` (``FeasibleBox``) calls both functions; layers in torch have their edges from it;
 * ``layers/arrays.py`` writes ``guard_edges`` out for a ``prev`` in the range, since a wrapper steps one environment;
@@ -23,9 +16,8 @@ tests/limits/test_box_contract.py holds all of them to the functions below, bit 
 decides). A new kind of limit, such as one on acceleration, begins here, and that test says where it has to follow.
 
 Functions take numpy arrays or torch tensors of one float dtype; pass the module as ``xp``. Actions, rates and
-bounds are at most ``largest`` of that dtype in magnitude, so that no sum overflows. This file imports numpy only, so
-the controller on the robot can use it without torch.
-The theorems named below are proved in docs/guarantee.md.
+bounds are at most ``largest`` of that dtype in magnitude, so that no sum overflows. This file needs numpy but no torch,
+so that the controller on the robot can use it.
 """
 
 import math
@@ -45,12 +37,9 @@ LARGEST = 2.0**1021
 
 
 def largest(info: Any) -> float:
-    """The largest magnitude of actions, rates and bounds in a dtype: a quarter of its largest power of two.
+    """The largest magnitude for a dtype (``info`` is its finfo): a quarter of its largest power of two.
 
     A sum of two such numbers and the differences that recover its error (``two_sum``) do not overflow.
-
-    Args:
-        info: ``numpy.finfo`` or ``torch.finfo`` of the dtype.
     """
     return 2.0 ** (math.frexp(float(info.max))[1] - 3)
 
@@ -117,13 +106,7 @@ def guard(delta: Array, low: Array, high: Array, xp: Any = np) -> Array:
     """The guarded limit: the largest rate for which ``prev +- guard`` stays within ``delta`` after rounding.
 
     That is ``delta`` minus the half gap, rounded down; it makes ``guard_edges`` sound (Theorem 2). The result is not
-    positive if ``delta`` is too small to resolve in this dtype over this range.
-
-    Args:
-        delta: rate limit per control step, > 0, shape (..., d).
-        low: lower position bound, shape (..., d).
-        high: upper position bound, shape (..., d).
-        xp: ``numpy`` or ``torch``.
+    positive if ``delta`` is too small to resolve in this dtype over this range. All shapes are (..., d).
     """
     shrunk = delta - half_gap(low, high, xp)
     return xp.nextafter(shrunk, xp.full_like(shrunk, -np.inf))
@@ -179,18 +162,9 @@ def outside(action: Array, prev: Array, down: Array, up: Array, low: Array, high
 def over_budget(action: Array, prev: Array, down: Array, up: Array, budget: Number) -> NDArray[np.bool_]:
     """Decide exactly which steps exceeded ``budget``: sum_i |a_i - prev_i| / rate_i > budget.
 
-    rate_i is the limit in the direction of the move. Sums close to the budget are decided in rational arithmetic. NaN
-    counts as over. A joint that did not move uses none of the budget, whatever its rate.
-
-    Args:
-        action: executed action (..., d), exactly representable in float64.
-        prev: previous action (..., d).
-        down: largest fall per step as the user wrote it, (d,) or (..., d).
-        up: largest rise per step, likewise.
-        budget: B, > 0.
-
-    Returns:
-        Booleans of shape (...).
+    rate_i is the user's limit in the direction of the move. Actions (..., d) are exact in float64; the result is (...).
+    Sums close to the budget are decided in rational arithmetic. NaN counts as over, and a joint that did not move uses
+    none of the budget, whatever its rate.
     """
     action, prev, down, up = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (action, prev, down, up)))
     limit = exact(budget)

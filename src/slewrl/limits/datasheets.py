@@ -64,25 +64,22 @@ def in_radians(joint: Joint) -> Joint:
     return joint._replace(velocity=turned(joint.velocity), low=turned(joint.low, up=True), high=turned(joint.high))
 
 
-# ---------------------------------------------------------------------- XML
-
-
-def xml_root(path: str | Path) -> ElementTree.Element:
-    """The root element of a file: <robot> of a URDF, <mujoco> of an MJCF."""
+def xml_root(path: str | Path, tag: str = "", kind: str = "") -> ElementTree.Element:
+    """The root element of a file: <robot> of a URDF, <mujoco> of an MJCF; any but ``tag`` is refused, if given."""
     check_regular(Path(path))
     try:
         root = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:
         raise ValueError(f"{path}: not readable as XML ({error})") from error
     _check_expanded(path, root)
+    if tag and root.tag != tag:
+        raise ValueError(f"{path}: root element is <{root.tag}>, expected <{tag}> ({kind})")
     return root
 
 
 def read_urdf(path: str | Path) -> Sheet:
     """Read the movable joints of a URDF, without mimic joints."""
-    root = xml_root(path)
-    if root.tag != "robot":
-        raise ValueError(f"{path}: root element is <{root.tag}>, expected <robot> (a URDF)")
+    root = xml_root(path, "robot", "a URDF")
     found: dict[str, Joint] = {}
     left: dict[str, list[str]] = {}
     for joint in root.iter("joint"):
@@ -118,9 +115,7 @@ def _urdf_joint(kind: str, limit: dict[str, str]) -> Joint:
 
 def read_mjcf(path: str | Path) -> Sheet:
     """Read the independent hinge and slide joints of an MJCF, as MuJoCo compiles it. It has no speeds."""
-    root = xml_root(path)
-    if root.tag != "mujoco":
-        raise ValueError(f"{path}: root element is <{root.tag}>, expected <mujoco> (an MJCF)")
+    xml_root(path, "mujoco", "an MJCF")
     from slewrl.robots.read_mjcf import mjcf_joints
 
     found: dict[str, Joint] = {}
@@ -152,9 +147,6 @@ def _check_new(path: str | Path, name: str, found: dict[str, Joint]) -> None:
 
 def _notes(left: dict[str, list[str]]) -> tuple[str, ...]:
     return tuple(f"left out: {what} {', '.join(names)}" for what, names in left.items())
-
-
-# ---------------------------------------------------------------------- ros2_control / MoveIt
 
 
 class Tagged(NamedTuple):
@@ -233,8 +225,8 @@ def _row_joint(row: dict[str, Any], known: Joint, where: str) -> Joint:
     velocity = _value(_switched(row, "has_velocity_limits", "max_velocity", where), known.unit, where)
     if known.unit == UNSAID and any(isinstance(value, Fraction) for value in (velocity, low, high)):
         known = known._replace(unit="rad")  # the tag states it
-    said = [known[i] if value is None else value for i, value in enumerate((velocity, low, high))]
-    return known._replace(velocity=said[0], low=said[1], high=said[2])
+    stated = [known[i] if value is None else value for i, value in enumerate((velocity, low, high))]
+    return known._replace(velocity=stated[0], low=stated[1], high=stated[2])
 
 
 def _value(value: Any, unit: str, where: str, up: bool = False) -> Number | None:

@@ -1,10 +1,9 @@
 """Reads and writes limits: URDF, MJCF, the joint_limits.yaml of ros2_control and MoveIt, and slewrl's limits.yaml.
 
-Readers return the keyword arguments of ``RateLimits``, so that a robot can read its limits without torch.
+Readers return the keyword arguments of ``RateLimits``, so that a robot computer can read its limits without torch.
 """
 
 import math
-from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
@@ -18,16 +17,12 @@ from slewrl.limits import boxmath
 from slewrl.limits.boxmath import Number
 from slewrl.limits.datasheets import Sheet, read_joint_limits, read_mjcf, read_urdf, xml_root
 from slewrl.limits.parse import read_period
-from slewrl.limits.rates import Arguments, Beside, arguments, chosen, readings
+from slewrl.limits.rates import Arguments, Corrections, arguments, corrected, readings
 
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
 
 ROW_KEYS = ("delta", "up", "down", "low", "high", "group", "reset")
-Bounds = Mapping[str, tuple[Number, Number]]
-
-
-# ---------------------------------------------------------------------- datasheets
 
 
 class Read(NamedTuple):
@@ -47,64 +42,17 @@ def read_sheet(path: str | Path, urdf: str | Path | None = None) -> Sheet:
     return read_mjcf(path) if xml_root(path).tag == "mujoco" else read_urdf(path)
 
 
-def from_sheet(
-    sheet: Sheet,
-    dt: Number,
-    safety: Number = 1,
-    joints: Iterable[str] | None = None,
-    bounds: Bounds | None = None,
-    **said: Unpack[Beside],
-) -> Read:
+def from_sheet(sheet: Sheet, dt: Number, safety: Number = 1, **corrections: Unpack[Corrections]) -> Read:
     """Read limits from a datasheet, with the user's corrections; see ``RateLimits.from_urdf``."""
-    found, endless = chosen(sheet, joints, bounds, said)
-    made = arguments(found, dt, safety, str(sheet.path), endless, said.get("angles"), sheet.kind)
+    found, continuous = corrected(sheet, corrections)
+    made = arguments(found, dt, safety, str(sheet.path), continuous, corrections.get("angles"), sheet.kind)
     kept: dict[float, list[str]] = {}
-    for name in [name for name in found if name in endless]:
+    for name in continuous:
         kept.setdefault(float(made["high"][name]), []).append(name)
     notes = (
         f"continuous, kept within ±{far:g} rad, where float32 resolves a step: {', '.join(kept[far])}" for far in kept
     )
     return Read(made, {name: joint.unit for name, joint in found.items()}, (*sheet.notes, *notes))
-
-
-def from_urdf(
-    path: str | Path,
-    dt: Number,
-    safety: Number = 1,
-    joints: Iterable[str] | None = None,
-    bounds: Bounds | None = None,
-    **said: Unpack[Beside],
-) -> Arguments:
-    """See ``RateLimits.from_urdf``."""
-    return from_sheet(read_urdf(path), dt, safety, joints, bounds, **said).arguments
-
-
-def from_mjcf(
-    path: str | Path,
-    dt: Number,
-    safety: Number = 1,
-    joints: Iterable[str] | None = None,
-    bounds: Bounds | None = None,
-    **said: Unpack[Beside],
-) -> Arguments:
-    """See ``RateLimits.from_mjcf``."""
-    return from_sheet(read_mjcf(path), dt, safety, joints, bounds, **said).arguments
-
-
-def from_joint_limits_yaml(
-    path: str | Path,
-    dt: Number,
-    safety: Number = 1,
-    urdf: str | Path | None = None,
-    joints: Iterable[str] | None = None,
-    bounds: Bounds | None = None,
-    **said: Unpack[Beside],
-) -> Arguments:
-    """See ``RateLimits.from_joint_limits_yaml``."""
-    return from_sheet(read_joint_limits(path, urdf), dt, safety, joints, bounds, **said).arguments
-
-
-# ---------------------------------------------------------------------- to ros2_control / MoveIt
 
 
 ROS2_HEADER = """\
@@ -145,9 +93,6 @@ def _speed_within(delta: float, dt: float) -> float:
     while max(readings(speed)) * period > Fraction(delta):
         speed = math.nextafter(speed, 0.0)
     return speed
-
-
-# ---------------------------------------------------------------------- limits.yaml
 
 
 def to_yaml(limits: "RateLimits", path: str | Path) -> None:
@@ -194,8 +139,7 @@ def _limits_row(row: Any, where: str) -> dict[str, Any]:
     """The entry of one joint in a limits.yaml as up, down, low, high, group and, if given, reset."""
     if not isinstance(row, dict):
         raise ValueError(f"{where} is {shortened(row)}, expected a mapping with {', '.join(ROW_KEYS)}")
-    unknown = [key for key in row if key not in ROW_KEYS]
-    if unknown:
+    if unknown := [key for key in row if key not in ROW_KEYS]:
         raise ValueError(f"{where} has an unknown entry {unknown[0]!r}, expected {', '.join(ROW_KEYS)}")
     rates = {"delta"} if "delta" in row else {"up", "down"}
     if rates != set(row) & {"delta", "up", "down"}:

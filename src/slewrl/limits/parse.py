@@ -21,11 +21,10 @@ MIXED = "m/rad"
 UNSAID = "rad or m"
 """The units of a file that does not say which joints are prismatic."""
 
-
 Rounding = Callable[[Number], float]
 """One of the rounding functions of ``boxmath``, such as ``round_down``."""
 MIDDLE = "middle"
-"""The reset action that is the middle of each joint's range."""
+"""The name of the reset action in the middle of each joint's range."""
 
 
 class Limits(NamedTuple):
@@ -100,13 +99,15 @@ def check_name(name: str) -> None:
 
 def read_period(dt: Any, where: str = "") -> float | None:
     """Parse a control period in seconds; None stays None."""
+    if dt is None:
+        return None
     try:
-        period = math.nan if isinstance(dt, (bool, np.bool_)) else float(0.0 if dt is None else dt)
+        period = math.nan if isinstance(dt, (bool, np.bool_)) else float(dt)
     except (ValueError, TypeError, OverflowError):
         period = math.nan
-    if dt is not None and not 0 < period < math.inf:
+    if not 0 < period < math.inf:
         raise ValueError(f"{where}dt is {shortened(dt)}, expected a positive control period in seconds")
-    return None if dt is None else period
+    return period
 
 
 def _length(value: Any) -> int:
@@ -153,44 +154,34 @@ def _rounded(label: str, value: Any, rounded: Rounding, joint: str) -> float:
 
 
 def _by_joint(label: str, mapping: Mapping[str, Any], joints: tuple[str, ...]) -> list[Any]:
-    unknown = [name for name in mapping if name not in joints]
-    if unknown:
+    if unknown := [name for name in mapping if name not in joints]:
         raise KeyError(f"{label} names an unknown joint {unknown[0]!r}; known joints: {', '.join(joints)}")
-    missing = [name for name in joints if name not in mapping]
-    if missing:
+    if missing := [name for name in joints if name not in mapping]:
         names = ", ".join(map(repr, missing))
         raise KeyError(f"{label} is missing joint {names}; it has: {', '.join(map(str, mapping))}")
     return [mapping[name] for name in joints]
 
 
 def _validate(arrays: dict[str, NDArray[np.float64]], joints: tuple[str, ...], label: dict[str, str]) -> None:
-    for key in ("up", "down"):
-        _require(np.isfinite(arrays[key]) & (arrays[key] > 0), arrays[key], joints, label.get(key, key))
-    for key in ("low", "high"):
-        if arrays[key].ndim != 1:
-            raise ValueError(
-                f"{key} has shape {arrays[key].shape}, expected ({len(joints)},): it cannot vary by sample"
-            )
-        if not np.isfinite(arrays[key]).all():
-            i = int(np.flatnonzero(~np.isfinite(arrays[key]))[0])
-            raise ValueError(f"{key} of {joints[i]!r} is {arrays[key][i]}, expected a finite position bound")
+    largest = f"at most {boxmath.as_power(boxmath.LARGEST)} in magnitude: sums of larger numbers could overflow"
     for key, array in arrays.items():
-        if (abs(array) > boxmath.LARGEST).any():
-            where = tuple(np.argwhere(abs(array) > boxmath.LARGEST)[0])
-            raise ValueError(
-                f"{label.get(key, key)} of {joints[where[-1]]!r} is {array[where]}, expected at most "
-                f"{boxmath.as_power(boxmath.LARGEST)} in magnitude: sums of larger numbers could overflow"
-            )
-    for i, name in enumerate(joints):
+        name, is_rate = label.get(key, key), key in ("up", "down")
+        if array.ndim != 1 and not is_rate:
+            raise ValueError(f"{key} has shape {array.shape}, expected ({len(joints)},): it cannot vary by sample")
+        expected = "a positive finite rate per control step" if is_rate else "a finite position bound"
+        _require(np.isfinite(array) & ((array > 0) | (not is_rate)), array, joints, name, expected)
+        _require(abs(array) <= boxmath.LARGEST, array, joints, name, largest)
+    for i, joint in enumerate(joints):
         if not arrays["low"][i] < arrays["high"][i]:
-            raise ValueError(f"{name!r}: low {arrays['low'][i]} is not below high {arrays['high'][i]}")
+            raise ValueError(f"{joint!r}: low {arrays['low'][i]} is not below high {arrays['high'][i]}")
 
 
-def _require(ok: NDArray[np.bool_], array: NDArray[np.float64], joints: tuple[str, ...], label: str) -> None:
+def _require(
+    ok: NDArray[np.bool_], array: NDArray[np.float64], joints: tuple[str, ...], label: str, expected: str
+) -> None:
     if not ok.all():
         where = tuple(np.argwhere(~ok)[0])
-        value, joint = array[where], joints[where[-1]]
-        raise ValueError(f"{label} of {joint!r} is {value}, expected a positive finite rate per control step")
+        raise ValueError(f"{label} of {joints[where[-1]]!r} is {array[where]}, expected {expected}")
 
 
 def read_acceleration(
@@ -213,7 +204,7 @@ def _per_step(label: str, value: Values, scale: Fraction, joints: tuple[str, ...
     array = _parse(label, value, boxmath.round_down, joints, scale)
     if array.ndim != 1:
         raise ValueError(f"{label} has shape {array.shape}, expected ({len(joints)},): it cannot vary by sample")
-    _require(np.isfinite(array) & (array > 0), array, joints, label)
+    _require(np.isfinite(array) & (array > 0), array, joints, label, "a positive finite number")
     return array
 
 

@@ -1,7 +1,7 @@
 """The paper's constraint tables as named limits. Numbers are decimal strings, so that none is rounded twice.
 
-Sources: DD-SRad Table constraint_params; actuator order and ranges from the Gymnasium v5 XML files. The robots' are
-in their own files, robots/ (docs/deviations.md says how the paper's contradictions were resolved).
+Sources: DD-SRad Table constraint_params; actuator order and ranges from the Gymnasium v5 XML files. Robots have their
+presets in robots/. docs/deviations.md says how the paper's contradictions were resolved.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from slewrl.limits.rate_limits import ENV_ACTION, RateLimits
 from slewrl.registry import did_you_mean
 
 Presets = Mapping[str, Callable[[], RateLimits]]
-"""Of one task, by name."""
+"""The presets of one task: name -> limits."""
 ANT = [f"{part}_{leg}" for leg in (4, 1, 2, 3) for part in ("hip", "ankle")]
 HUMANOID = [
     *("abdomen_y", "abdomen_z", "abdomen_x"),
@@ -51,25 +51,16 @@ def _of_robots() -> dict[str, Presets]:
     return found
 
 
-def _torque(names: list[str], groups: list[str], delta: list[str], bound: str) -> RateLimits:
+def _torque(names: list[str], groups: list[str], bound: str, delta: list[str]) -> RateLimits:
     return RateLimits(delta, f"-{bound}", bound, names=names, groups=groups, units=ENV_ACTION)
 
 
-def _ant(delta: list[str]) -> RateLimits:
-    return _torque(ANT, [name.split("_")[0] for name in ANT], delta, "1")
-
-
-def _cheetah(delta: list[str]) -> RateLimits:
-    return _torque(HALFCHEETAH, [name[1:] for name in HALFCHEETAH], delta, "1")
-
-
-def _hopper(delta: list[str]) -> RateLimits:
-    return _torque(HOPPER, HOPPER, delta, "1")
-
-
-def _humanoid(delta: list[str]) -> RateLimits:
-    return _torque(HUMANOID, HUMANOID_PARTS, delta, "0.4")
-
+_ant = partial(_torque, ANT, [name.split("_")[0] for name in ANT], "1")
+_cheetah = partial(_torque, HALFCHEETAH, [name[1:] for name in HALFCHEETAH], "1")
+_hopper = partial(_torque, HOPPER, HOPPER, "1")
+_humanoid = partial(_torque, HUMANOID, HUMANOID_PARTS, "0.4")
+_pendulum = partial(_torque, ["pivot"], ["pivot"], "2")
+_reacher = partial(_torque, ["joint0", "joint1"], ["shoulder", "elbow"], "1")
 
 PRESETS: dict[str, Presets] = {
     "Ant-v5": {
@@ -93,12 +84,12 @@ PRESETS: dict[str, Presets] = {
     },
     # Quick tasks with limits of our own, for tests and the demo.
     "Pendulum-v1": {
-        "wide": lambda: _torque(["pivot"], ["pivot"], ["4"], "2"),
-        "tight": lambda: _torque(["pivot"], ["pivot"], ["0.4"], "2"),
+        "wide": lambda: _pendulum(["4"]),
+        "tight": lambda: _pendulum(["0.4"]),
     },
     "Reacher-v5": {
-        "wide": lambda: _torque(["joint0", "joint1"], ["shoulder", "elbow"], ["2", "2"], "1"),
-        "tight": lambda: _torque(["joint0", "joint1"], ["shoulder", "elbow"], ["0.1", "0.25"], "1"),
+        "wide": lambda: _reacher(["2", "2"]),
+        "tight": lambda: _reacher(["0.1", "0.25"]),
     },
 }
-"""Of Gymnasium tasks; a robot's are in its own file."""
+"""The presets of Gymnasium tasks; those of a robot are in its own file."""

@@ -20,10 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slewrl.limits import boxmath
+from slewrl.limits import boxmath, files
 from slewrl.limits.augmented import previous_action, previous_velocity
 from slewrl.limits.box import FeasibleBox, LimitTensors, Rounded, eager, round_limits, tighten
 from slewrl.limits.boxmath import Number
+from slewrl.limits.datasheets import read_joint_limits, read_mjcf, read_urdf
 from slewrl.limits.parse import (
     MIXED,
     UNSAID,
@@ -34,7 +35,7 @@ from slewrl.limits.parse import (
     read_period,
     read_reset,
 )
-from slewrl.limits.rates import Beside
+from slewrl.limits.rates import Corrections
 from slewrl.limits.viability import Grid, make_grid
 from slewrl.limits.viable_box import GridTensors, grid_tensors, viable_box
 
@@ -106,20 +107,22 @@ class RateLimits:
         deceleration: Values | None = None,
     ) -> None:
         arrays = read_limits(delta, low, high, up, down, names)
-        joints = arrays.names
-        period, start = read_period(dt), None if reset is None else read_reset(reset, arrays)
-        fields: dict[str, Any] = dict(groups=read_groups(groups, joints), dt=period, units=str(units), reset=start)
+        period = read_period(dt)
         faster, slower = read_acceleration(acceleration, deceleration, arrays, period)
-        fields |= dict(acceleration=faster, deceleration=slower, grid=None, _rounded={})
-        if faster is not None and slower is not None:
-            limited = {key: getattr(arrays, key) for key in ("up", "down", "low", "high")}
-            fields["grid"] = make_grid(joints, {**limited, "acceleration": faster, "deceleration": slower})
-        for key, value in {**arrays._asdict(), **fields}.items():
+        fields: dict[str, Any] = arrays._asdict() | {
+            "groups": read_groups(groups, arrays.names),
+            "dt": period,
+            "units": str(units),
+            "reset": None if reset is None else read_reset(reset, arrays),
+            "acceleration": faster,
+            "deceleration": slower,
+            "grid": make_grid(arrays, faster, slower),
+            "_rounded": {},
+        }
+        for key, value in fields.items():
             object.__setattr__(self, key, value)
         with torch.inference_mode(False):
             self._round_all()
-
-    # ------------------------------------------------------------------ what the limits are
 
     @property
     def delta(self) -> NDArray[np.float64]:
@@ -138,11 +141,7 @@ class RateLimits:
 
     @property
     def kappa(self) -> float:
-        """The heterogeneity kappa = max delta / min delta (Prop. gradient), >= 1, for joints in one unit.
-
-        Raises:
-            ValueError: the joints are, or may be, in different units.
-        """
+        """The heterogeneity kappa = max delta / min delta (Prop. gradient), >= 1, for joints in one unit."""
         if self.units in (MIXED, UNSAID):
             raise ValueError(
                 f"kappa compares rates of one unit, and these limits are in {self.units}; take it of the joints "
@@ -154,8 +153,6 @@ class RateLimits:
     def speed(self) -> NDArray[np.float64] | None:
         """delta / dt in units per second, or None when dt is unknown."""
         return None if self.dt is None else self.delta / self.dt
-
-    # ------------------------------------------------------------------ the feasible set
 
     def box(
         self,
@@ -169,7 +166,7 @@ class RateLimits:
         """F_t, the set of actions allowed after ``prev``.
 
         Args:
-            prev: the action last handed to the environment, (..., d), in the same dtype.
+            prev: the action last executed, (..., d), in the same dtype.
             check: whether to raise on a ``prev`` that is NaN or outside the range. This synchronises with a GPU, so
                 training passes False; a joint whose prev is outside the range can then only move back towards it.
             velocity: the last increment, prev minus the action before it, (..., d); 0 at the start. Needed with an
@@ -249,8 +246,7 @@ class RateLimits:
         for label, array in (("action", action), ("prev", prev)):
             if array.ndim == 0 or array.shape[-1] != self.dim:
                 raise ValueError(f"{label} has shape {array.shape}, expected (..., {self.dim}): one entry per joint")
-        result: NDArray[np.bool_] = boxmath.outside(action, prev, self.down, self.up, self.low, self.high)
-        return result
+        return boxmath.outside(action, prev, self.down, self.up, self.low, self.high)
 
     def clamp(self, position: Tensor) -> Tensor:
         """Clip a pose to the action range, in the same dtype, for use as the first ``prev`` after a reset.
@@ -272,19 +268,12 @@ class RateLimits:
             if name not in self.names:
                 raise KeyError(f"unknown joint {name!r}; these limits have: {', '.join(self.names)}")
         index = [self.names.index(name) for name in wanted]
+        arrays = {key: getattr(self, key)[..., index] for key in ("up", "down", "low", "high")}
         accelerations = {key: [values[i] for i in index] for key, values in self._accelerations().items()}
-        return RateLimits(
-            up=self.up[..., index],
-            down=self.down[..., index],
-            low=self.low[index],
-            high=self.high[index],
-            names=wanted,
-            groups=[self.groups[i] for i in index],
-            dt=self.dt,
-            units=self.units,
-            reset=None if self.reset is None else self.reset[index],
-            **accelerations,
-        )
+        groups = [self.groups[i] for i in index]
+        reset = None if self.reset is None else self.reset[index]
+        named = {"names": wanted, "groups": groups, "reset": reset}
+        return RateLimits(**self._parts() | arrays | named | accelerations)
 
     def with_reset(self, reset: Values | None) -> "RateLimits":
         """Return the same limits with another reset action, or none."""
@@ -323,17 +312,9 @@ class RateLimits:
         """Pickle and copy by construction, so that a copy is read-only, too."""
         return partial(RateLimits, **self._parts()), ()
 
-    # ------------------------------------------------------------------ where limits come from
-
     @classmethod
     def from_urdf(
-        cls,
-        path: str | Path,
-        dt: Number,
-        safety: Number = 1,
-        joints: Iterable[str] | None = None,
-        bounds: Mapping[str, tuple[Number, Number]] | None = None,
-        **said: Unpack[Beside],
+        cls, path: str | Path, dt: Number, safety: Number = 1, **corrections: Unpack[Corrections]
     ) -> "RateLimits":
         """Read limits from a URDF: delta = velocity limit * dt * safety.
 
@@ -341,34 +322,23 @@ class RateLimits:
             path: the URDF file.
             dt: control period in seconds.
             safety: share of the datasheet speed to use, in (0, 1].
-            joints: which joints, in action order. Default: every movable, non-mimic joint in file order.
-            bounds: {joint: (low, high)} in rad or m, replacing those of the file. Here and below a joint name may be
-                a pattern such as ``wheel_*``.
-            **said: ``speeds={joint: rad/s or m/s}`` replaces the speeds of the file; ``exclude=[joint]`` leaves joints
-                out; ``continuous=[joint]`` names joints without stops, which get the widest bounds that float32
-                resolves; ``angles="radians"`` or ``"degrees"`` states the unit of a file whose angles look wrong.
+            **corrections: ``joints=[name]`` selects joints, in action order (default: every movable, non-mimic joint in
+                file order); ``bounds={joint: (low, high)}`` and ``speeds={joint: rad/s or m/s}`` replace those of the
+                file; ``exclude=[joint]`` leaves joints out; ``continuous=[joint]`` names joints without stops, which
+                get the widest bounds that float32 resolves; ``angles="radians"`` or ``"degrees"`` states the unit of a
+                file whose angles look wrong. Names, except in ``joints``, may be patterns such as ``wheel_*``.
 
         Raises:
             DatasheetError: some joints cannot be used; the message names all of them, each with its fix.
         """
-        from slewrl.limits import files
-
-        return cls(**files.from_urdf(path, dt, safety, joints, bounds, **said))
+        return cls(**files.from_sheet(read_urdf(path), dt, safety, **corrections).arguments)
 
     @classmethod
     def from_mjcf(
-        cls,
-        path: str | Path,
-        dt: Number,
-        safety: Number = 1,
-        joints: Iterable[str] | None = None,
-        bounds: Mapping[str, tuple[Number, Number]] | None = None,
-        **said: Unpack[Beside],
+        cls, path: str | Path, dt: Number, safety: Number = 1, **corrections: Unpack[Corrections]
     ) -> "RateLimits":
         """Read limits from an MJCF, as ``from_urdf``. It has no speeds: pass ``speeds={joint: rad/s or m/s}``."""
-        from slewrl.limits import files
-
-        return cls(**files.from_mjcf(path, dt, safety, joints, bounds, **said))
+        return cls(**files.from_sheet(read_mjcf(path), dt, safety, **corrections).arguments)
 
     @classmethod
     def from_joint_limits_yaml(
@@ -377,9 +347,7 @@ class RateLimits:
         dt: Number,
         safety: Number = 1,
         urdf: str | Path | None = None,
-        joints: Iterable[str] | None = None,
-        bounds: Mapping[str, tuple[Number, Number]] | None = None,
-        **said: Unpack[Beside],
+        **corrections: Unpack[Corrections],
     ) -> "RateLimits":
         """Read limits from a ros2_control or MoveIt ``joint_limits.yaml``: delta = max_velocity * dt * safety.
 
@@ -388,25 +356,18 @@ class RateLimits:
             dt: control period in seconds.
             safety: share of the stated speed to use, in (0, 1].
             urdf: a URDF with the position bounds that the YAML leaves out, as MoveIt files usually do.
-            joints: as in ``from_urdf``.
-            bounds: as in ``from_urdf``.
-            **said: as in ``from_urdf``.
+            **corrections: as in ``from_urdf``.
         """
-        from slewrl.limits import files
-
-        return cls(**files.from_joint_limits_yaml(path, dt, safety, urdf, joints, bounds, **said))
+        sheet = read_joint_limits(path, urdf)
+        return cls(**files.from_sheet(sheet, dt, safety, **corrections).arguments)
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> "RateLimits":
         """Read a limits.yaml, as ``to_yaml`` and ``slewrl limits`` write it, bit for bit."""
-        from slewrl.limits import files
-
         return cls(**files.from_yaml(path))
 
     def to_yaml(self, path: str | Path) -> None:
         """Write the limits as YAML that ``from_yaml`` reads back bit for bit."""
-        from slewrl.limits import files
-
         files.to_yaml(self, path)
 
     def to_joint_limits_yaml(self, path: str | Path) -> None:
@@ -416,8 +377,6 @@ class RateLimits:
         differ, it is that of the slower one, and a comment in the file says so. ``from_joint_limits_yaml`` reads back
         limits that are never wider than these, and at most a few ulps narrower.
         """
-        from slewrl.limits import files
-
         files.to_joint_limits_yaml(self, path)
 
     @classmethod
@@ -426,8 +385,6 @@ class RateLimits:
         from slewrl.limits import presets
 
         return presets.preset(task, name)
-
-    # ------------------------------------------------------------------ checks
 
     def _parts(self) -> dict[str, Any]:
         """The constructor arguments that rebuild this object."""
@@ -461,8 +418,8 @@ class RateLimits:
             unknown = [name for name in value if name not in self.names]
             if unknown:
                 raise KeyError(f"delta names an unknown joint {unknown[0]!r}; known joints: {', '.join(self.names)}")
-            own = self.delta.reshape(-1, self.dim).max(0)
-            value = [value.get(name, float(own[i])) for i, name in enumerate(self.names)]
+            full = self.delta.reshape(-1, self.dim).max(0)
+            value = [value.get(name, float(full[i])) for i, name in enumerate(self.names)]
         return value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value, dtype=np.float64))
 
     def _check_prev(self, prev: Tensor) -> None:

@@ -14,7 +14,7 @@ from slewrl.errors import shortened
 from slewrl.limits import boxmath
 from slewrl.limits.boxmath import Number
 from slewrl.limits.datasheets import Joint, Sheet, in_radians
-from slewrl.limits.parse import UNSAID
+from slewrl.limits.parse import UNSAID, repeated
 
 Arguments = dict[str, Any]
 """The keyword arguments of RateLimits."""
@@ -23,15 +23,19 @@ FASTEST = 20 * math.pi
 """The largest plausible joint speed, rad/s: ten turns per second. 180 degrees/s misread as rad/s exceeds it."""
 FARTHEST = 8 * math.pi
 """The largest plausible joint angle, rad: four turns either way."""
-BLINK = Fraction(1, 100)
+SHORTEST = Fraction(1, 100)
 """The shortest plausible time, s, for a joint to cross its range; a shorter one means wrong units."""
 REACH = 2**18
 """The range of a continuous joint, in deltas. There float32 still resolves a step to less than 1 % of delta."""
 
 
-class Beside(TypedDict, total=False):
-    """The user's corrections to a file. Joint names may be patterns such as ``wheel_*``."""
+class Corrections(TypedDict, total=False):
+    """The user's selection of joints and corrections to a file. Joint names may be patterns such as ``wheel_*``."""
 
+    joints: Iterable[str] | None
+    """The joints to use, by name, in action order; None means all."""
+    bounds: Mapping[str, tuple[Number, Number]] | None
+    """{joint: (low, high)}: bounds that replace those of the file."""
     speeds: Mapping[str, Number] | None
     """{joint: rad/s or m/s}: speeds that replace those of the file."""
     exclude: Iterable[str]
@@ -43,33 +47,23 @@ class Beside(TypedDict, total=False):
 
 
 class Fault(NamedTuple):
-    """The reason why a joint cannot be used; ``mends`` are the options that would fix it."""
+    """The reason why a joint cannot be used; ``fixes`` are the options that would fix it."""
 
     joint: str
     reason: str
-    mends: tuple[str, ...]
+    fixes: tuple[str, ...]
 
 
 OPTIONS = {
-    "--speeds": "--speeds {name}={unit}_PER_S",
-    "--bounds": "--bounds {name}=LOW,HIGH",
-    "--continuous": "--continuous {name}",
-    "--exclude": "--exclude {name}",
-    "--angles degrees": "--angles degrees if the file is in degrees",
-    "--angles radians": "--angles radians if it is right",
-    "--urdf": "--urdf PATH",
+    "--speeds": ("--speeds {name}={unit}_PER_S", "speeds={name: 9}"),
+    "--bounds": ("--bounds {name}=LOW,HIGH", "bounds={name: (low, high)}"),
+    "--continuous": ("--continuous {name}", "continuous=[name]"),
+    "--exclude": ("--exclude {name}", "exclude=[name]"),
+    "--angles degrees": ("--angles degrees if the file is in degrees", 'angles="degrees"'),
+    "--angles radians": ("--angles radians if it is right", 'angles="radians"'),
+    "--urdf": ("--urdf PATH", "urdf=path"),
 }
-"""Option -> how it is written on the command line."""
-IN_PYTHON = {
-    "--speeds": "speeds={name: 9}",
-    "--bounds": "bounds={name: (low, high)}",
-    "--continuous": "continuous=[name]",
-    "--exclude": "exclude=[name]",
-    "--angles degrees": 'angles="degrees"',
-    "--angles radians": 'angles="radians"',
-    "--urdf": "urdf=path",
-}
-"""Option -> how it is written as a Python keyword."""
+"""Option -> how it is written on the command line, and as a Python keyword."""
 
 
 class DatasheetError(ValueError):
@@ -77,51 +71,42 @@ class DatasheetError(ValueError):
 
     def __init__(self, where: str, joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> None:
         self.faults = faults
-        self.perhaps = _perhaps(joints, faults)
+        self.suggestions = _suggestions(joints, faults)
         count = len({fault.joint for fault in faults})
         lines = [f"{where}: {count} of {len(joints)} joint{'s' * (len(joints) > 1)} cannot be used as the file has it:"]
         alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
         for fault in faults:
             alike.setdefault((joints[fault.joint].unit, *fault[1:]), []).append(fault.joint)
-        for (unit, reason, mends), names in alike.items():
+        for (unit, reason, fixes), names in alike.items():
             have = f"joint {names[0]!r} has" if len(names) == 1 else f"joints {', '.join(map(repr, names))} have"
             name = "NAME" if len(names) > 1 else shlex.quote(names[0])
             given = ", or ".join(
-                OPTIONS[option].format(name=name, unit=unit.upper().replace(" ", "_")) for option in mends
+                OPTIONS[option][0].format(name=name, unit=unit.upper().replace(" ", "_")) for option in fixes
             )
-            lines.append(f"  {have} {reason}" + f"; give {given}" * bool(mends))
-        if self.perhaps:
-            words = (f"{option} {' '.join(map(shlex.quote, names))}" for option, names in self.perhaps.items())
+            lines.append(f"  {have} {reason}" + f"; give {given}" * bool(fixes))
+        if self.suggestions:
+            words = (f"{option} {' '.join(map(shlex.quote, names))}" for option, names in self.suggestions.items())
             lines.append(f"Perhaps: {' '.join(words)}")
-        if keywords := [IN_PYTHON[option] for option in IN_PYTHON if any(option in f.mends for f in faults)]:
+        if keywords := [python for option, (_, python) in OPTIONS.items() if any(option in f.fixes for f in faults)]:
             lines.append(f"In Python: {', '.join(keywords)}.")
         super().__init__("\n".join(lines))
 
 
-def _perhaps(joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> dict[str, list[str]]:
+def _suggestions(joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> dict[str, list[str]]:
     """The options that may fix faults without a number: exclude joints without a speed, declare wheels continuous."""
-    mends: dict[str, list[tuple[str, ...]]] = {}
+    fixes: dict[str, list[tuple[str, ...]]] = {}
     for fault in faults:
-        mends.setdefault(fault.joint, []).append(fault.mends)
-    silent = [name for name in mends if joints[name].velocity is None and all("--exclude" in m for m in mends[name])]
+        fixes.setdefault(fault.joint, []).append(fault.fixes)
+    no_speed = [name for name in fixes if joints[name].velocity is None and all("--exclude" in m for m in fixes[name])]
     # Not for joints whose stops another file (--urdf) may have, nor for those with an implausible range.
-    wheels = [name for name in mends if mends[name] == [MEND_ENDLESS] and name not in silent]
-    found = {"--continuous": wheels, "--exclude": silent if len(silent) < len(joints) else []}
+    wheels = [name for name in fixes if fixes[name] == [FIX_CONTINUOUS] and name not in no_speed]
+    found = {"--continuous": wheels, "--exclude": no_speed if len(no_speed) < len(joints) else []}
     return {option: names for option, names in found.items() if names}
 
 
-# ---------------------------------------------------------------------- which joints, and what is known of them
-
-
-def chosen(
-    sheet: Sheet,
-    joints: Iterable[str] | None = None,
-    bounds: Mapping[str, tuple[Number, Number]] | None = None,
-    said: Beside | None = None,
-) -> tuple[dict[str, Joint], set[str]]:
+def corrected(sheet: Sheet, corrections: Corrections) -> tuple[dict[str, Joint], list[str]]:
     """The selected joints in order, with the user's corrections applied, and the names of the continuous ones."""
-    said = said or {}
-    angles = said.get("angles")
+    angles = corrections.get("angles")
     if angles not in (None, *get_args(Angles)):
         raise ValueError(f"angles is {angles!r}, expected 'radians' or 'degrees'")
     if angles == "degrees" and sheet.kind == "MJCF":
@@ -129,27 +114,28 @@ def chosen(
             "angles is 'degrees', but an MJCF says for itself what its angles are in (<compiler angle=...>)"
         )
     found = {name: in_radians(joint) if angles == "degrees" else joint for name, joint in sheet.joints.items()}
+    joints = corrections.get("joints")
     wanted = list(found) if joints is None else list(joints)
-    if twice := sorted({name for name in wanted if wanted.count(name) > 1}):
-        raise ValueError(f"joints names {twice[0]!r} twice")
+    if twice := repeated(wanted):
+        raise ValueError(f"joints names {min(twice)!r} twice")
     if unknown := [name for name in wanted if name not in found]:
         raise KeyError(_unknown(str(sheet.path), unknown[0], found))
     where = str(sheet.path)
-    endless = set(matching(said.get("continuous", ()), found, where))
-    for name in endless:
-        _check_endless(name, found[name], angles)
+    continuous = set(matching(corrections.get("continuous", ()), found, where))
+    for name in continuous:
+        _check_continuous(name, found[name], angles)
         found[name] = found[name]._replace(low=None, high=None, unit="rad")
-    for pattern, speed in (said.get("speeds") or {}).items():
+    for pattern, speed in (corrections.get("speeds") or {}).items():
         for name in matching([pattern], found, where):
             found[name] = found[name]._replace(velocity=_certain(speed))
-    for pattern, (low, high) in (bounds or {}).items():
+    for pattern, (low, high) in (corrections.get("bounds") or {}).items():
         for name in matching([pattern], found, where):
             found[name] = found[name]._replace(low=_certain(low), high=_certain(high), unsure=False)
-            endless.discard(name)
-    out = set(matching(said.get("exclude", ()), found, where))
+            continuous.discard(name)
+    out = set(matching(corrections.get("exclude", ()), found, where))
     if not (left := {name: found[name] for name in wanted if name not in out}):
         raise ValueError(f"{sheet.path}: no joint is left of {', '.join(found)}")
-    return left, endless & set(left)
+    return left, [name for name in left if name in continuous]
 
 
 def _certain(value: Number) -> Number:
@@ -171,7 +157,7 @@ def _unknown(where: str, name: str, joints: Iterable[str]) -> str:
     return f"{where}: no movable joint {name!r}; it has: {', '.join(joints)}"
 
 
-def _check_endless(name: str, joint: Joint, angles: Angles | None) -> None:
+def _check_continuous(name: str, joint: Joint, angles: Angles | None) -> None:
     """Refuse to treat a joint that has stops as continuous."""
     if joint.unit == "m":
         raise ValueError(f"joint {name!r} slides, so it is not continuous; give its bounds")
@@ -181,9 +167,6 @@ def _check_endless(name: str, joint: Joint, angles: Angles | None) -> None:
         raise ValueError(f"joint {name!r} has range [{joint.low}, {joint.high}] in the file, so it is not continuous")
 
 
-# ---------------------------------------------------------------------- what is wrong with them
-
-
 def not_radians(joint: Joint) -> Iterator[tuple[str, str]]:
     """The values of a revolute joint that cannot be in rad or rad/s: ("speeds" or "bounds", reason).
 
@@ -191,60 +174,57 @@ def not_radians(joint: Joint) -> Iterator[tuple[str, str]]:
     """
     doubted = [isinstance(value, str) or (joint.unsure and i > 0) for i, value in enumerate(joint[:3])]
     speed, low, high = (finite(value) for value in joint[:3])
-    rate, span = (
-        f"velocity limit {_shown(joint.velocity)} rad/s",
-        f"range [{_shown(joint.low)}, {_shown(joint.high)}] rad",
-    )
+    rate, span = f"velocity limit {_shown(joint.velocity)} rad/s", f"{_span(joint)} rad"
     ranged = low is not None and high is not None and low < high
     if speed is not None and doubted[0] and speed > FASTEST:
         yield "speeds", f"{rate}, more than {FASTEST / (2 * math.pi):.0f} turns a second"
-    elif speed is not None and ranged and any(doubted) and speed * BLINK > high - low:  # type: ignore[operator]
-        yield "speeds", f"{rate}, which crosses its {span} in less than {float(BLINK):g} s"
+    elif speed is not None and ranged and any(doubted) and speed * SHORTEST > high - low:  # type: ignore[operator]
+        yield "speeds", f"{rate}, which crosses its {span} in less than {float(SHORTEST):g} s"
     if ranged and any(doubted[1:]) and max(-low, high) > FARTHEST:  # type: ignore[operator, type-var]
         yield "bounds", f"{span}, more than {FARTHEST / (2 * math.pi):.0f} turns"
 
 
-MEND_SPEED = ("--speeds", "--exclude")
-MEND_RANGE = ("--bounds", "--exclude")
-MEND_ENDLESS = ("--continuous", *MEND_RANGE)
-MEND_UNIT = {
+FIX_SPEED = ("--speeds", "--exclude")
+FIX_RANGE = ("--bounds", "--exclude")
+FIX_CONTINUOUS = ("--continuous", *FIX_RANGE)
+FIX_UNIT = {
     "speeds": ("--speeds", "--angles degrees", "--angles radians"),
     "bounds": ("--bounds", "--angles degrees", "--angles radians", "--continuous"),
 }
 
 
-def _faults(name: str, joint: Joint, endless: bool, angles: Angles | None, kind: str) -> Iterator[Fault]:
+def _faults(name: str, joint: Joint, continuous: bool, angles: Angles | None, kind: str) -> Iterator[Fault]:
     yield from (Fault(name, *fault) for fault in _speed_faults(joint, kind))
-    if not endless:
+    if not continuous:
         yield from (Fault(name, *fault) for fault in _range_faults(joint, kind))
     if joint.unit != "m" and angles is None:
         for what, why in not_radians(joint):  # an MJCF states its own angle unit
-            mends = (mend for mend in MEND_UNIT[what] if (kind, mend) != ("MJCF", "--angles degrees"))
-            yield Fault(name, why, tuple(mends))
+            fixes = (fix for fix in FIX_UNIT[what] if (kind, fix) != ("MJCF", "--angles degrees"))
+            yield Fault(name, why, tuple(fixes))
 
 
 def _speed_faults(joint: Joint, kind: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    speed, said = finite(joint.velocity), f"velocity limit {_shown(joint.velocity)}"
+    speed, stated = finite(joint.velocity), f"velocity limit {_shown(joint.velocity)}"
     if joint.velocity is None:
         why = " (an MJCF has no place for it)" if kind == "MJCF" else ""
-        yield f"no velocity limit{why}, expected a positive speed", MEND_SPEED
+        yield f"no velocity limit{why}, expected a positive speed", FIX_SPEED
     elif speed is None:
-        yield f"{said}, expected a finite number, as a plain decimal", MEND_SPEED
+        yield f"{stated}, expected a finite number, as a plain decimal", FIX_SPEED
     elif speed <= 0:
-        yield f"{said}, expected a positive speed", MEND_SPEED
+        yield f"{stated}, expected a positive speed", FIX_SPEED
 
 
 def _range_faults(joint: Joint, kind: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     low, high = finite(joint.low), finite(joint.high)
-    span = f"range [{_shown(joint.low)}, {_shown(joint.high)}]"
+    span = _span(joint)
     if joint.low is None or joint.high is None:
         more = ("--urdf",) if kind == "joint_limits.yaml" else ()
-        mends = MEND_RANGE if joint.unit == "m" else MEND_ENDLESS
-        yield "no position bounds, expected low < high", (*more, *mends)
+        fixes = FIX_RANGE if joint.unit == "m" else FIX_CONTINUOUS
+        yield "no position bounds, expected low < high", (*more, *fixes)
     elif low is None or high is None:
-        yield f"{span}, expected finite numbers, as plain decimals", MEND_RANGE
+        yield f"{span}, expected finite numbers, as plain decimals", FIX_RANGE
     elif low >= high:
-        yield f"{span}, expected low < high", MEND_RANGE
+        yield f"{span}, expected low < high", FIX_RANGE
 
 
 def finite(value: Number | None) -> Fraction | None:
@@ -256,13 +236,14 @@ def finite(value: Number | None) -> Fraction | None:
         return None
 
 
+def _span(joint: Joint) -> str:
+    return f"range [{_shown(joint.low)}, {_shown(joint.high)}]"
+
+
 def _shown(value: Number | None) -> str:
     if isinstance(value, Fraction):
         return f"{float(value):.6g}"
     return str(value) if finite(value) is not None else shortened(value)
-
-
-# ---------------------------------------------------------------------- limits
 
 
 def arguments(
@@ -270,29 +251,24 @@ def arguments(
     dt: Number,
     safety: Number,
     where: str,
-    endless: Iterable[str] = (),
+    continuous: Collection[str] = (),
     angles: Angles | None = None,
     kind: str = "",
 ) -> Arguments:
-    """The keyword arguments of ``RateLimits`` for these joints.
-
-    Raises:
-        DatasheetError: some joints cannot be used; the message names all of them.
-    """
+    """The keyword arguments of ``RateLimits`` for these joints; ``kind`` is that of the file, if they are from one."""
     period, share = smaller(dt, "dt"), smaller(safety, "safety")
     if period <= 0:
         raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
     if not 0 < share <= 1:
         raise ValueError(f"safety is {safety}, expected a share of the rated speed in (0, 1]")
-    faults = tuple(f for name, joint in found.items() for f in _faults(name, joint, name in endless, angles, kind))
-    if faults:
-        known = faults if kind else tuple(fault._replace(mends=()) for fault in faults)
-        raise DatasheetError(where, found, known)
+    faults = tuple(f for name, joint in found.items() for f in _faults(name, joint, name in continuous, angles, kind))
+    if faults:  # without a file, no option would fix them
+        raise DatasheetError(where, found, faults if kind else tuple(fault._replace(fixes=()) for fault in faults))
     made: dict[str, dict[str, Number]] = {"delta": {}, "low": {}, "high": {}}
     for name, joint in found.items():
         delta = smaller(joint.velocity, f"velocity of {name!r}") * period * share
         bound = continuous_bound(delta)
-        low, high = (-bound, bound) if name in endless else (joint.low, joint.high)
+        low, high = (-bound, bound) if name in continuous else (joint.low, joint.high)
         for key, value in (("delta", delta), ("low", low), ("high", high)):
             made[key][name] = value  # type: ignore[assignment]
     units = sorted({joint.unit for joint in found.values()})

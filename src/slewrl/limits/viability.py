@@ -41,17 +41,28 @@ class Grid(NamedTuple):
     high: NDArray[np.float64]
 
 
-def make_grid(names: tuple[str, ...], limits: dict[str, NDArray[np.float64]]) -> Grid:
-    """Put limits (up, down, low, high, acceleration and deceleration per step, (d,) each) on a grid per joint.
+def make_grid(
+    rates: Any, acceleration: NDArray[np.float64] | None, deceleration: NDArray[np.float64] | None
+) -> Grid | None:
+    """Put limits, (d,) each and per control step, on a grid per joint; without an acceleration there is none.
+
+    Args:
+        rates: anything with names, up, down, low and high.
+        acceleration: A.
+        deceleration: D.
 
     Rates lose one unit more than rounding takes, since an episode begins at the grid point nearest to the measured
     pose, half a unit away from it, and the first steps have to hold from the pose itself.
 
     Raises:
-        ValueError: a limit of some joint is less than a grid unit.
+        ValueError: a limit of some joint is less than two grid units.
     """
+    if acceleration is None or deceleration is None:
+        return None
+    limits = {key: getattr(rates, key) for key in ("up", "down", "low", "high")}
+    limits |= {"acceleration": acceleration, "deceleration": deceleration}
     columns: dict[str, list[float]] = {key: [] for key in Grid._fields}
-    for i, name in enumerate(names):
+    for i, name in enumerate(rates.names):
         exact = {key: Fraction(float(array[i])) for key, array in limits.items()}
         unit = grid_unit(float(limits["low"][i]), float(limits["high"][i]))
         low, high = math.ceil(exact["low"] / Fraction(unit)), math.floor(exact["high"] / Fraction(unit))

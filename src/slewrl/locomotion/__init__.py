@@ -1,1 +1,1 @@
-"""Walking robots: the simulated worlds, their tasks and rewards."""
+"""Walking robots: their environments, tasks and rewards."""

@@ -1,9 +1,7 @@
-"""Walking robots: N worlds in which a humanoid follows velocity commands, on CPU MuJoCo.
+"""Walking robots: N environments in which a humanoid follows velocity commands, on CPU MuJoCo.
 
-An action is the joints' position targets in radians, handed to the actuators as they are (scale 1, offset 0). The
-observation is, in this order: the base's velocity (critics only), gyroscope, gravity, command, joint angles less their
-defaults, joint speeds, the gait's phase (where the reward has one), the height scan (on rough ground), and the previous
-action.
+An action is the joints' position targets in radians, passed to the actuators unchanged. ``tasks.layout`` says what an
+observation holds.
 """
 
 from collections.abc import Iterator
@@ -30,11 +28,11 @@ Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
 STANDS_BELOW = 0.1
-"""A command shorter than this (m/s and rad/s) is one to stand; ours."""
+"""A command of a smaller norm than this (m/s and rad/s) is to stand; ours."""
 GAIT = (0.8, 1.2)
 """Gait frequency, drawn for each episode, Hz; holosoma's."""
 POSE_SPREAD, SPEED_SPREAD = 0.05, 0.1
-"""Joints begin this far from the default pose (rad) and from rest (rad/s), at most; ours."""
+"""Joints begin at most this far from the default pose (rad) and from rest (rad/s); ours."""
 PUSH_EVERY = (5.0, 10.0)
 """Seconds between pushes; holosoma's."""
 SCAN_CLIP = 1.0
@@ -44,16 +42,16 @@ FIRST_LEVELS = 6
 
 
 class Locomotion(Uncopied):
-    """VecEnv of one task; see the module.
+    """The VecEnv of one walking task.
 
     Args:
-        task: what is to be done.
-        limits: of the robot's joints, in radians per control step.
+        task: the task.
+        limits: rate limits of the robot's joints, in radians per control step.
         count: N.
-        threads: of the simulator; numbers do not depend on it.
-        training: whether episodes begin on terrain by the curriculum, and penalties grow with the mean episode
-            (c_f); else levels are drawn evenly and penalties count in full.
-        robot: default: the task's.
+        threads: threads of the simulator; results do not depend on it.
+        training: whether terrain levels follow the curriculum and penalties grow with the mean episode length (c_f);
+            else levels are drawn uniformly and penalties count in full.
+        robot: the robot; default: the task's.
     """
 
     instead = "make others of the same task, reset them, and set_state with what these get_state() gives"
@@ -75,7 +73,7 @@ class Locomotion(Uncopied):
         self.dt = self.physics.period
         check_period(self.robot.name, limits, self.dt)
         self.seconds = (training and self.options.practice) or self.options.seconds
-        """Length of an episode."""
+        """Length of an episode, s."""
         self.length = round(self.seconds / self.dt)
         self.reset_action = start_action(limits, self.robot.default_pose, np.float32)
         self.pose = self.reset_action.astype(np.float64)
@@ -85,7 +83,7 @@ class Locomotion(Uncopied):
         self.layout = layout(self.task, self.robot, limits)
         widths = [np.full(size, 2 * self.options.noise * task.noise.get(name, 0.0)) for name, size in self.layout.parts]
         self.noise_width = np.concatenate(widths).astype(np.float32)
-        """(m,): full width of the noise of each entry an actor sees, without the previous action."""
+        """(m,): full width of the noise of each entry that an actor sees, without the previous action."""
         self.weights = np.array([weight for _, weight, _ in task.terms])
         self.episodes: list[Episode] = []
         self._allocate()
@@ -95,11 +93,11 @@ class Locomotion(Uncopied):
         self.everyone = np.arange(n)
         self.rng = np.random.default_rng()
         self.clock = np.zeros(n, np.int64)
-        """Control steps since the world's episode began."""
+        """Control steps since the current episode began."""
         self.history = CountedHistory(self.limits, np.tile(self.reset_action, (n, 1)))
-        """What the actuators were given."""
+        """What the actuators got."""
         self.given = np.tile(self.reset_action, (n, self.options.delay + 1, 1))
-        """(N, delay + 1, d): the last actions, newest first."""
+        """(N, delay + 1, d): the policy's last actions, newest first."""
         self.delay = np.zeros(n, np.int64)
         self.command, self.target_heading, self.turns = np.zeros((n, 3)), np.zeros(n), np.zeros(n)
         self.frequency, self.first_phase = np.ones(n), np.zeros(n)
@@ -108,9 +106,9 @@ class Locomotion(Uncopied):
         self.start = np.zeros((n, 2))
         """Where the episode began, m."""
         self.total = np.zeros(n)
-        """Return of the episode."""
+        """Return of the current episode."""
         self.sums = np.zeros((n, len(self.task.terms) + 3))
-        """Over the episode: each reward term, velocity error, speed along the command, commanded speed."""
+        """Sums over the episode: each reward term, velocity error, speed along the command, commanded speed."""
         self.mean_length = 0.0
         """Moving average of episode lengths, control steps."""
         self.observations = np.zeros((n, self.layout.size), np.float32)
@@ -118,7 +116,7 @@ class Locomotion(Uncopied):
     # ------------------------------------------------------------------ one step
 
     def reset(self, seed: int) -> None:
-        """Begin an episode in every world; all that is random follows from the seed."""
+        """See ``VecEnv``."""
         self.rng = np.random.default_rng(seed)
         self.mean_length = 0.0
         if self.terrain is not None:
@@ -129,7 +127,7 @@ class Locomotion(Uncopied):
         self.observations = self._observe(self.everyone)
 
     def step(self, executed: NDArray[np.float32]) -> StepResult:
-        """See ``VecEnv``; an action is the joints' targets in radians."""
+        """See ``VecEnv``."""
         control = self._delayed(executed)
         exploded = self.physics.step(control)
         self.history.append(control)
@@ -156,27 +154,27 @@ class Locomotion(Uncopied):
         return StepResult(next_obs, reward.astype(np.float32), terminated, ended)
 
     def _delayed(self, executed: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What the actuators get now, (N, d): each world's action of ``delay`` steps ago."""
+        """What the actuators get now, (N, d): the actions of ``delay`` steps ago."""
         self.given[:, 1:] = self.given[:, :-1]
         self.given[:, 0] = executed
-        late: NDArray[np.float32] = self.given[self.everyone, self.delay]
-        return late
+        return self.given[self.everyone, self.delay]
 
     def _reward(self, moment: Moment) -> Floats:
-        """(N,), times the control period; keeps the sums an episode is judged by."""
+        """The reward (N,), times the control period; updates the sums over the episode."""
         terms = len(self.weights)
         step = np.empty((self.count, terms + 3))
         for k, (_, _, phi) in enumerate(self.task.terms):
             step[:, k] = phi(moment)
-        asked = np.hypot(*moment.command[:, :2].T)
+        commanded = np.hypot(*moment.command[:, :2].T)
+        along = np.einsum("ij,ij->i", moment.velocity, moment.command[:, :2])
         step[:, terms] = np.hypot(*(moment.velocity - moment.command[:, :2]).T)
-        step[:, terms + 1] = np.einsum("ij,ij->i", moment.velocity, moment.command[:, :2]) / np.maximum(asked, 1e-9)
-        step[:, terms + 2] = asked
+        step[:, terms + 1] = along / np.maximum(commanded, 1e-9)
+        step[:, terms + 2] = commanded
         self.sums += step
         return step[:, :terms] @ self.weights * self.dt
 
     def _disturb(self) -> bool:
-        """Another command or a push where one is due; returns whether anybody was pushed."""
+        """Draw new commands and push robots where it is due; returns whether any robot was pushed."""
         due = self.clock % round(self.options.resample / self.dt) == 0
         if due.any():
             self._command(np.flatnonzero(due))
@@ -186,10 +184,10 @@ class Locomotion(Uncopied):
             self._plan_push(pushed)
         return len(pushed) > 0
 
-    # ------------------------------------------------------------------ what is seen
+    # ------------------------------------------------------------------ observations
 
     def _moment(self, base: frames.Base) -> Moment:
-        """What the rewards are made of."""
+        """What the rewards are computed from."""
         joints = self.physics.qpos[:, 7:]
         return Moment(
             velocity=base.velocity[:, :2],
@@ -221,12 +219,12 @@ class Locomotion(Uncopied):
         )
 
     def _fallen(self) -> NDArray[np.bool_]:
-        """Which robots touch the ground with torso, head, hands or pelvis, (N,); knees and shins do not count."""
+        """Which robots touch the ground with torso, head, hands or pelvis, (N,)."""
         force = self.physics.sensors[:, self.sensor["fall_force"]]
         return np.einsum("ij,ij->i", force, force) > TOUCH**2
 
     def _observe(self, ids: Ids, base: frames.Base | None = None) -> NDArray[np.float32]:
-        """(k, n) of k worlds, whose ``base`` may be known already."""
+        """Observations (k, n) of k environments, whose ``base`` may be known already."""
         qpos, qvel = self.physics.qpos[ids], self.physics.qvel[ids]
         base = base or frames.base(qpos, qvel)
         parts: list[NDArray[Any]] = [
@@ -243,13 +241,13 @@ class Locomotion(Uncopied):
         if self.terrain is not None:
             ground = self.terrain.scan(base.position[:, :2], frames.yaw(base.forward))
             parts.append((base.position[:, 2:] - self.robot.base_height).astype(np.float32) - ground)
-        # The previous action last, and to the bit: it is float32 already.
+        # The previous action is float32 already, so that it stays the same to the bit.
         seen = np.concatenate([*parts, self.given[ids, 0]], 1, dtype=np.float32, casting="same_kind")
         self._blur(seen[:, self.layout.privileged : -self.limits.dim])
         return seen
 
     def _blur(self, seen: NDArray[np.float32]) -> None:
-        """Add noise to what sensors give (k, m), in place, and clip the height scan."""
+        """Add noise to the sensors' values (k, m), in place, and clip the height scan."""
         if self.options.noise:
             noise = self.rng.random(seen.shape, np.float32)
             noise -= 0.5
@@ -260,7 +258,7 @@ class Locomotion(Uncopied):
             np.clip(scan, -SCAN_CLIP, SCAN_CLIP, out=scan)
 
     def _phase(self, ids: Ids) -> Floats:
-        """(k, 2): of the left and right foot, half a cycle apart; pi for both where the command is to stand."""
+        """Gait phases (k, 2) of left and right foot, half a cycle apart; both pi where the command is to stand."""
         left = 2 * np.pi * self.frequency[ids] * self.clock[ids] * self.dt + self.first_phase[ids]
         both = left[:, None] + np.array([0.0, np.pi])
         both[~self._moves()[ids]] = np.pi
@@ -270,7 +268,7 @@ class Locomotion(Uncopied):
         return np.einsum("ij,ij->i", self.command, self.command) > STANDS_BELOW**2
 
     def _ground(self, points: Floats) -> Any:
-        """Height of the ground below points (..., 3), m."""
+        """Height of the ground at points (..., 3), m."""
         return 0.0 if self.terrain is None else self.terrain.height(points[..., 0], points[..., 1])
 
     @property
@@ -282,7 +280,7 @@ class Locomotion(Uncopied):
     # ------------------------------------------------------------------ episodes
 
     def _begin(self, ids: Ids) -> None:
-        """Put worlds at the beginning of an episode."""
+        """Begin an episode in these environments."""
         k, rng, physics = len(ids), self.rng, self.physics
         physics.variant[ids] = rng.integers(0, len(physics.models), k)
         physics.state[ids] = 0.0
@@ -308,10 +306,7 @@ class Locomotion(Uncopied):
             self._run(ids, frames.heading(physics.qpos[ids, 3:7]))
 
     def _run(self, ids: Ids, forward: Floats) -> None:
-        """Begin in motion: the base has up to ``running`` of the commanded velocity; ``forward`` (k, 2) is its heading.
-
-        Standing well is learned long before walking, and hides it; in motion there is something to keep up.
-        """
+        """Give the base up to ``running`` of the commanded velocity; ``forward`` (k, 2) is its heading."""
         ahead, left, turning = (self.rng.uniform(0, self.options.running, (len(ids), 1)) * self.command[ids]).T
         cos, sin = forward.T
         self.physics.qvel[ids, 0], self.physics.qvel[ids, 1] = cos * ahead - sin * left, sin * ahead + cos * left
@@ -322,7 +317,7 @@ class Locomotion(Uncopied):
             self.push_at[ids] = self.clock[ids] + np.round(self.rng.uniform(*PUSH_EVERY, len(ids)) / self.dt)
 
     def _command(self, ids: Ids) -> None:
-        """Draw commands."""
+        """Draw new commands."""
         o, k = self.options, len(ids)
         drawn = [self.rng.uniform(*between, k) for between in (o.forward, o.sideways, o.turning)]
         stands = self.rng.random(k) < o.standing
@@ -332,22 +327,21 @@ class Locomotion(Uncopied):
             self._steer(frames.base(self.physics.qpos[ids], self.physics.qvel[ids]), ids)
 
     def _steer(self, base: frames.Base, ids: Ids) -> None:
-        """The yaw rate that turns to the heading drawn: half the angle left, per second."""
+        """Set the commanded yaw rate that turns to the target heading: half the remaining angle per second."""
         left = frames.wrapped(self.target_heading[ids] - frames.yaw(base.forward))
         self.command[ids, 2] = self.turns[ids] * np.clip(0.5 * left, *self.options.turning)
 
     def _end(self, ids: Ids, fell: NDArray[np.bool_], exploded: NDArray[np.bool_]) -> None:
-        """Note what episodes came to, and begin the next ones."""
+        """Record the episodes that ended, and begin the next ones."""
         lengths = self.clock[ids]
-        share = min(len(ids) / (4 * self.count), 1.0)  # a moving average over some four episodes of each world
+        share = min(len(ids) / (4 * self.count), 1.0)  # a moving average over some four episodes per environment
         self.mean_length += share * (float(lengths.mean()) - self.mean_length)
         for k in ids:
             measures = self._measures(k) | {"fell": float(fell[k]), "exploded": float(exploded[k])}
-            self.episodes.append(
-                Episode(float(self.total[k]) / self.task.return_unit, self.history.actions(k), measures)
-            )
+            total = float(self.total[k]) / self.task.return_unit
+            self.episodes.append(Episode(total, self.history.actions(k), measures))
         if self.terrain is not None:
-            self._relocate(ids[~exploded[ids]])  # MuJoCo has put those back to where the world begins
+            self._relocate(ids[~exploded[ids]])  # MuJoCo has reset those that exploded
         self._begin(ids)
 
     def _measures(self, k: int) -> dict[str, float]:
@@ -358,14 +352,14 @@ class Locomotion(Uncopied):
         return measured | dict(zip(names, (means[:terms] * self.weights).tolist(), strict=True))
 
     def _relocate(self, ids: Ids) -> None:
-        """Harder or easier ground for the next episodes (training), or any."""
+        """Choose the terrain levels of the next episodes: by the curriculum in training, else at random."""
         assert self.terrain is not None
         if not self.training:
             self.level[ids] = self.rng.integers(0, self._first_levels(), len(ids))
             return
         walked = np.hypot(*(self.physics.qpos[ids, :2] - self.start[ids]).T)
-        asked = self.sums[ids, -1] / self.clock[ids] * self.seconds
-        self.level[ids] = self.terrain.promote(self.level[ids], walked, asked, self.rng)
+        commanded = self.sums[ids, -1] / self.clock[ids] * self.seconds
+        self.level[ids] = self.terrain.promote(self.level[ids], walked, commanded, self.rng)
 
     def _first_levels(self) -> int:
         assert self.terrain is not None
@@ -401,7 +395,7 @@ class Locomotion(Uncopied):
         self.rng.bit_generator.state = state["random"]
 
     def _arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Everything the next step depends on, but the history."""
+        """The arrays that the next step depends on, without the history."""
         yield "physics", self.physics.state
         yield "variant", self.physics.variant
         names = "clock given delay command target_heading turns frequency first_phase push_at level column start"

@@ -1,4 +1,4 @@
-"""Where a floating base is, looks and moves, from rows of MuJoCo states. Quaternions are (w, x, y, z)."""
+"""Position, heading and velocity of a floating base, from MuJoCo states. Quaternions are (w, x, y, z)."""
 
 from typing import NamedTuple
 
@@ -14,21 +14,21 @@ class Base(NamedTuple):
     position: Floats
     """(N, 3), m."""
     forward: Floats
-    """(N, 2): the unit vector where the base looks, on the ground."""
+    """(N, 2): the heading, a horizontal unit vector."""
     velocity: Floats
-    """(N, 3): in the heading frame (x where the base looks, z up), m/s."""
+    """(N, 3): linear velocity in the heading frame (x forward, z up), m/s."""
     turning: Floats
-    """(N, 3): angular velocity as a gyroscope on the base has it, rad/s."""
+    """(N, 3): angular velocity in the base's frame, rad/s."""
     yaw_rate: Floats
-    """(N,): about the vertical, rad/s."""
+    """(N,): angular velocity about the vertical, rad/s."""
     gravity: Floats
-    """(N, 3): the unit vector down, as the base sees it."""
+    """(N, 3): the unit vector of gravity in the base's frame."""
 
 
 def base(qpos: Floats, qvel: Floats) -> Base:
-    """Of the first seven positions and six velocities of each row: a free joint's."""
+    """The bases of N states, from the free joint's seven positions and six velocities, the first of each row."""
     w, x, y, z = qpos[:, 3:7].T
-    up = np.empty((len(qpos), 3))  # the world's z as the base sees it
+    up = np.empty((len(qpos), 3))  # the world's z axis in the base's frame
     up[:, 0], up[:, 1], up[:, 2] = 2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)
     forward = heading(qpos[:, 3:7])
     velocity = qvel[:, :3].copy()
@@ -38,7 +38,7 @@ def base(qpos: Floats, qvel: Floats) -> Base:
 
 
 def heading(quaternion: Floats) -> Floats:
-    """(..., 2): the body's x axis on the ground, of length 1; of a body that looks straight up, any direction."""
+    """The horizontal direction (..., 2) of a body's x axis, of length 1; arbitrary where the axis is vertical."""
     w, x, y, z = (quaternion[..., i] for i in range(4))
     ahead = np.empty((*w.shape, 2))
     ahead[..., 0], ahead[..., 1] = 1 - 2 * (y * y + z * z), 2 * (x * y + w * z)
@@ -47,12 +47,12 @@ def heading(quaternion: Floats) -> Floats:
 
 
 def yaw(forward: Floats) -> Floats:
-    """Angle of directions (..., 2), rad."""
+    """The yaw angle of directions (..., 2), rad."""
     return np.arctan2(forward[..., 1], forward[..., 0])
 
 
 def to_heading(vector: Floats, forward: Floats) -> Floats:
-    """Horizontal world vectors (..., 2) in frames whose x is ``forward`` (..., 2)."""
+    """Rotate horizontal world vectors (..., 2) into frames whose x axis is ``forward`` (..., 2)."""
     c, s = forward[..., 0], forward[..., 1]
     x, y = vector[..., 0], vector[..., 1]
     turned = np.empty(vector.shape)

@@ -1,4 +1,4 @@
-"""MuJoCo models of a robot on its ground: variants to randomise over, and where their sensors are."""
+"""MuJoCo models of a robot on its ground: variants for domain randomisation, and their sensors."""
 
 import copy
 from typing import Any
@@ -14,7 +14,7 @@ from slewrl.robots.spec import RobotSpec
 
 
 def variants(robot: RobotSpec, terrain: Terrain | None, options: Options, count: int = 16) -> list[Any]:
-    """The robot's model, or ``count`` of them with friction and masses drawn from the options' ranges."""
+    """The robot's model, or ``count`` variants with friction and masses drawn from the options' ranges."""
     model = mujoco.MjModel.from_xml_string(mjcf(robot, terrain=terrain, visuals=False))
     if terrain is not None:
         model.hfield_data[:] = terrain.hfield_data
@@ -41,7 +41,7 @@ def sensor_columns(model: Any) -> dict[str, NDArray[np.int64]]:
     found = {
         f"foot_{kind}": columns(f"left_foot_{kind}") + columns(f"right_foot_{kind}") for kind in ("pos", "quat", "vel")
     }
-    # A contact sensor reads: how many, then the force.
+    # A contact sensor has the number of contacts, then the force.
     found["foot_force"] = columns("left_foot_contact", 1) + columns("right_foot_contact", 1)
     found["fall_force"] = columns("torso_contact", 1)
     return {name: np.array(at) for name, at in found.items()}

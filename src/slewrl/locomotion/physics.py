@@ -1,7 +1,7 @@
 """N states of a MuJoCo model that step together, on ``mujoco.rollout``.
 
-The state of a world is one row (time, positions, velocities): a rollout starts from it and from nothing else (no warm
-start, no derived array), so saving the rows saves everything, whatever the number of threads.
+A state is one row (time, positions, velocities), which a step depends on alone: there is no warm start, and the
+number of threads does not matter.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,7 @@ Floats = NDArray[np.float64]
 
 
 class Physics(Uncopied):
-    """See the module.
-
-    Args:
-        models: variants of one model, of the same sizes; world k runs ``models[variant[k]]``.
-        count: N.
-        substeps: physics steps per control step.
-        threads: that step the worlds; the numbers do not depend on it.
-    """
+    """``count`` environments, of which number k runs ``models[variant[k]]``, a variant of one model."""
 
     instead = "make another one of the same models, and write this one's state into its state"
 
@@ -35,7 +28,7 @@ class Physics(Uncopied):
         self.period = float(substeps * model.opt.timestep)
         """Control period in seconds."""
         self.variant = np.zeros(count, np.int64)
-        """(N,): which of the models each world runs."""
+        """(N,): which of the models each environment runs."""
         self.state = np.tile(_first_state(model), (count, 1))
         """(N, 1 + nq + nv)"""
         self.time = self.state[:, 0]
@@ -45,16 +38,16 @@ class Physics(Uncopied):
         self._states = np.zeros((count, substeps, self.state.shape[1]))
         self._control = np.zeros((count, substeps, model.nu))
         self.sensors = self._sensors[:, -1]
-        """(N, ns): as MuJoCo had them at the beginning of the last physics step."""
-        # A world that blows up is counted by whoever steps it; MuJoCo would write a file about it where one stands.
+        """(N, ns): sensor values at the beginning of the last physics step."""
+        # The caller counts environments that blow up; MuJoCo would write a log file to the working directory.
         mujoco.set_mju_user_warning(lambda text: None)
         self._rollout = rollout.Rollout(nthread=threads if threads > 1 else 0)
         self._data = [mujoco.MjData(model) for _ in range(max(threads, 1))]
 
     def step(self, control: NDArray[Any]) -> NDArray[np.bool_]:
-        """One control step with each world's targets (N, nu) held; returns which worlds blew up, (N,).
+        """One control step with the targets (N, nu) held; returns which environments blew up, (N,).
 
-        MuJoCo puts a world whose state is no longer finite back to its beginning, time included: that is how it shows.
+        MuJoCo resets an environment whose state is no longer finite, which shows in its time.
         """
         due = self.time + self.period
         self._control[:] = control[:, None]

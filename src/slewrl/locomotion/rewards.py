@@ -1,11 +1,12 @@
-"""The rows of the paper's two reward tables (Table reward_functions), one short function each.
+"""The paper's two reward tables (Table reward_functions): rows of name, weight and phi.
 
-A function maps a ``Moment`` of N worlds to phi (N,), sign and curriculum included; a table holds (name, weight, phi).
-What the paper leaves undefined is ours and stands at the top (docs/deviations.md).
+A phi maps a ``Moment`` of N environments to (N,), sign and curriculum included. What the paper leaves undefined is ours
+(docs/deviations.md).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ Floats = NDArray[np.float64]
 TRACKING = 0.25
 """Width of both tracking terms, (m/s)^2 and (rad/s)^2; the paper's."""
 LEAST_CURRICULUM = 0.3
-"""c_f of the terms that never fade further; the paper's."""
+"""Least c_f of torso and of G1's orientation; the paper's."""
 SWING_HEIGHT = 0.09
-"""Of a foot at mid-swing, m; holosoma's."""
+"""Height of a foot at mid-swing, m; holosoma's."""
 HEIGHT_WIDTH = 0.063
 """sigma_h, m: 2 sigma_h^2 = .008, holosoma's."""
 KNEE_SWING, KNEE_WIDTH, LEAST_KNEE = 0.25, 0.3, 0.1
@@ -30,7 +31,7 @@ STRIDE_WIDTH = 0.1
 FEET_APART = 0.15
 """d_min, m; holosoma's."""
 TOUCH = 1.0
-"""A foot with more force than this stands, N; the paper's."""
+"""A foot with a larger force than this is on the ground, N; the paper's."""
 
 
 @dataclass
@@ -38,44 +39,44 @@ class Feet:
     """The left and the right foot of N robots."""
 
     place: Floats
-    """(N, 2, 3): soles in the heading frame, z above the ground below them, m."""
+    """(N, 2, 3): positions of the soles in the heading frame, z above the ground below them, m."""
     speed: Floats
-    """(N, 2): horizontal, over the ground, m/s."""
+    """(N, 2): horizontal speed, m/s."""
     yaw: Floats
-    """(N, 2): where each looks, rad."""
+    """(N, 2): yaw angle, rad."""
     force: Floats
-    """(N, 2): of the ground on each, N."""
+    """(N, 2): contact force with the ground, N."""
     phase: Floats
-    """(N, 2): of each one's gait, rad; it swings while cos(phase) > 0, and is at mid-swing at 0."""
+    """(N, 2): gait phase, rad; a foot swings while cos(phase) > 0, and is at mid-swing at 0."""
     moves: Floats
     """(N,): 1 where the command is to walk, 0 where it is to stand."""
     stride: Floats
-    """(N,): L, how far a foot goes before and behind the hip at the commanded speed, m."""
+    """(N,): L, how far a foot moves before and behind the hip at the commanded speed, m."""
 
 
 @dataclass
 class Moment:
-    """What the rewards of one step are made of, for N worlds with d joints.
+    """What the rewards of one step are computed from, for N environments with d joints.
 
-    The *heading frame* has its x where the base looks, its z up, and its origin below the base.
+    The *heading frame* has its x along the base's heading, its z up, and its origin below the base.
     """
 
     velocity: Floats
-    """(N, 2): of the base, in the heading frame, m/s."""
+    """(N, 2): velocity of the base in the heading frame, m/s."""
     yaw_rate: Floats
-    """(N,): about the vertical, rad/s."""
+    """(N,): angular velocity about the vertical, rad/s."""
     gravity: Floats
-    """(N, 3): the unit vector down, as the base sees it; (0, 0, -1) upright."""
+    """(N, 3): the unit vector of gravity in the base's frame; (0, 0, -1) upright."""
     command: Floats
-    """(N, 3): wanted vx, vy (m/s) and yaw rate (rad/s)."""
+    """(N, 3): commanded vx, vy (m/s) and yaw rate (rad/s)."""
     joints: Floats
-    """(N, d): angles, rad."""
+    """(N, d): joint angles, rad."""
     bend: Floats
-    """(N, d): angles less those of the default pose, rad."""
+    """(N, d): joint angles minus those of the default pose, rad."""
     part: dict[str, NDArray[np.int64]]
-    """Columns of the joints of a kind: "knee", "hip_roll", ..., left first."""
+    """Columns of the joints of a kind, "knee", "hip_roll", ..., left first."""
     feet: Any
-    """``Feet``, or None where no term asks for them."""
+    """``Feet``, or None where no term needs them."""
     curriculum: float
     """c_f = min(mean episode length / L*, 1)."""
 
@@ -91,18 +92,13 @@ def angular_velocity(m: Moment) -> Floats:
 
 
 def survival(m: Moment) -> Floats:
-    """1."""
+    """1 at every step."""
     return np.ones(len(m.yaw_rate))
 
 
-def orientation(m: Moment) -> Floats:
-    """-|g_xy|^2 c_f."""
-    return -m.curriculum * _squares(m.gravity[:, :2])
-
-
-def orientation_held(m: Moment) -> Floats:
-    """-|g_xy|^2 max(c_f, .3)."""
-    return -max(m.curriculum, LEAST_CURRICULUM) * _squares(m.gravity[:, :2])
+def orientation(m: Moment, least: float = 0.0) -> Floats:
+    """-|g_xy|^2 max(c_f, least)."""
+    return -max(m.curriculum, least) * _squares(m.gravity[:, :2])
 
 
 def default_pose(m: Moment) -> Floats:
@@ -112,12 +108,12 @@ def default_pose(m: Moment) -> Floats:
 
 def default_pose_but_knees(m: Moment) -> Floats:
     """-|theta - theta_default|^2 c_f, over all joints but the knees."""
-    return -m.curriculum * (_squares(m.bend) - _bend(m, "knee"))
+    return -m.curriculum * (_squares(m.bend) - _squares(m.bend[:, m.part["knee"]]))
 
 
-def default_knees(m: Moment) -> Floats:
-    """-|theta_k - theta_k_default|^2 c_f."""
-    return -m.curriculum * _bend(m, "knee")
+def default_part(m: Moment, part: str, least: float = 0.0) -> Floats:
+    """-|theta - theta_default|^2 max(c_f, least), over the joints of a kind."""
+    return -max(m.curriculum, least) * _squares(m.bend[:, m.part[part]])
 
 
 def foot_height(m: Moment) -> Floats:
@@ -127,10 +123,7 @@ def foot_height(m: Moment) -> Floats:
 
 
 def knee_flexion(m: Moment) -> Floats:
-    """exp(-sum_k (theta_k - theta_k_default - kappa_flex sin phi_k)^2 / (2 sigma_k^2)), sin phi_k = cos phi_f.
-
-    So a knee bends most at mid-swing.
-    """
+    """exp(-sum_k (theta_k - theta_k_default - kappa_flex sin phi_k)^2 / (2 sigma_k^2)), sin phi_k = cos phi_f."""
     wanted = (m.feet.moves * KNEE_SWING)[:, None] * np.cos(m.feet.phase)
     return np.exp(_squares(m.bend[:, m.part["knee"]] - wanted) / (-2 * KNEE_WIDTH**2))
 
@@ -163,47 +156,20 @@ def anti_crossing(m: Moment) -> Floats:
     return -m.curriculum * np.square(np.maximum(m.feet.place[:, 1, 1] - m.feet.place[:, 0, 1], 0))
 
 
-def hip_roll(m: Moment) -> Floats:
-    """-|theta_hip_roll - default|^2 c_f."""
-    return -m.curriculum * _bend(m, "hip_roll")
-
-
-def hip_yaw(m: Moment) -> Floats:
-    """-|theta_hip_yaw - default|^2 c_f."""
-    return -m.curriculum * _bend(m, "hip_yaw")
-
-
-def torso(m: Moment) -> Floats:
-    """-|theta_torso - default|^2 max(c_f, .3)."""
-    return -max(m.curriculum, LEAST_CURRICULUM) * _bend(m, "waist_yaw")
-
-
-def ankle_pitch(m: Moment) -> Floats:
-    """-|theta_ankle_pitch - default|^2 c_f."""
-    return -m.curriculum * _bend(m, "ankle_pitch")
-
-
 def foot_slip(m: Moment) -> Floats:
     """-sum_f |v_f_xy| 1[|F_f| > 1 N]."""
     return -(m.feet.speed * (m.feet.force > TOUCH)).sum(1)
 
 
 def swing_height(phase: Floats) -> Floats:
-    """Of a foot above the ground, m: two cubic Bezier arcs (smoothsteps), up to mid-swing and down again."""
-    part = 1 - np.abs(wrapped(phase)) / (np.pi / 2)  # 1 at mid-swing, 0 where the foot stands
-    part = np.maximum(part, 0)
+    """Wanted height of a foot above the ground, m: a cubic Bezier arc (smoothstep) up to mid-swing, and one down."""
+    part = np.maximum(1 - np.abs(wrapped(phase)) / (np.pi / 2), 0)  # 1 at mid-swing, 0 where the foot stands
     return SWING_HEIGHT * part * part * (3 - 2 * part)
 
 
 def _squares(x: Floats) -> Floats:
     """|x|^2 of each row."""
-    squares: Floats = np.einsum("ij,ij->i", x, x)
-    return squares
-
-
-def _bend(m: Moment, part: str) -> Floats:
-    """|theta - default|^2 over the joints of a kind."""
-    return _squares(m.bend[:, m.part[part]])
+    return np.einsum("ij,ij->i", x, x)
 
 
 Term = tuple[str, float, Callable[[Moment], Floats]]
@@ -219,9 +185,9 @@ G1_TERMS: tuple[Term, ...] = (
     ("linear_velocity", 1.5, linear_velocity),
     ("angular_velocity", 1.0, angular_velocity),
     ("survival", 0.02, survival),
-    ("orientation", 3.0, orientation_held),
+    ("orientation", 3.0, partial(orientation, least=LEAST_CURRICULUM)),
     ("default_pose_but_knees", 0.05, default_pose_but_knees),
-    ("default_knees", 0.05 * 0.5, default_knees),
+    ("default_knees", 0.05 * 0.5, partial(default_part, part="knee")),
     ("foot_height", 1.0, foot_height),
     ("knee_flexion", 1.5, knee_flexion),
     ("straight_knees", 2.0, straight_knees),
@@ -229,9 +195,9 @@ G1_TERMS: tuple[Term, ...] = (
     ("foot_parallelism", 1.0, foot_parallelism),
     ("foot_clearance", 4.0, foot_clearance),
     ("anti_crossing", 5.0, anti_crossing),
-    ("hip_roll", 3.0, hip_roll),
-    ("hip_yaw", 3.0, hip_yaw),
-    ("torso", 2.0, torso),
-    ("ankle_pitch", 2.0, ankle_pitch),
+    ("hip_roll", 3.0, partial(default_part, part="hip_roll")),
+    ("hip_yaw", 3.0, partial(default_part, part="hip_yaw")),
+    ("torso", 2.0, partial(default_part, part="waist_yaw", least=LEAST_CURRICULUM)),
+    ("ankle_pitch", 2.0, partial(default_part, part="ankle_pitch")),
     ("foot_slip", 0.5, foot_slip),
 )

@@ -1,4 +1,4 @@
-"""The walking tasks, made of what the robots' files say, and what their observations hold.
+"""The walking tasks, from the robots' files, and the layout of their observations.
 
 Numbers of commands, noise and episodes are IsaacLab's for the same tasks unless marked ours.
 """
@@ -21,14 +21,14 @@ from slewrl.robots.spec import RobotSpec, WalkingTask
 
 @dataclass(frozen=True)
 class Options:
-    """What can be changed of a task: ``--set task.NAME=VALUE``."""
+    """Options of a task: ``--set task.NAME=VALUE``."""
 
     seconds: float = 20.0
-    """Length of an episode."""
+    """Length of an episode, s."""
     practice: float = 0.0
-    """Length of an episode while training; 0: the same. Ours."""
+    """Length of an episode in training, s; 0: the same. Ours."""
     running: float = 0.0
-    """While training, episodes begin at up to this share of the commanded velocity; ours."""
+    """In training, episodes begin at up to this share of the commanded velocity; ours."""
     forward: tuple[float, float] = (0.0, 1.0)
     """Commanded speed ahead, m/s."""
     sideways: tuple[float, float] = (0.0, 0.0)
@@ -36,27 +36,26 @@ class Options:
     turning: tuple[float, float] = (-1.0, 1.0)
     """Commanded yaw rate, rad/s."""
     heading: bool = False
-    """Draw a heading to turn to, instead of a yaw rate."""
+    """Whether to command a heading to turn to, instead of a yaw rate."""
     standing: float = 0.02
     """Share of commands to stand still."""
     resample: float = 10.0
-    """Seconds until another command."""
+    """Seconds between commands."""
     lenient: float = 150.0
-    """L*: while training, penalties grow until episodes last this many control steps (c_f); 0: full from the start.
-    Ours: with holosoma's 750 a straddle was learned while it was free, and kept."""
+    """L*: in training, penalties grow until episodes last this many control steps (c_f); 0: full from the start. Ours:
+    holosoma's 750 taught a straddle."""
     noise: float = 1.0
     """Observation noise, as a multiple of the task's."""
     friction: tuple[float, float] = (1.0, 1.0)
-    """Factor of the ground's friction, drawn for each episode."""
+    """Range of the factor of the ground's friction, drawn for each episode."""
     mass: tuple[float, float] = (1.0, 1.0)
-    """Factor of the mass of each link, drawn for each episode."""
+    """Range of the factor of the mass of each link, drawn for each episode."""
     push: float = 0.0
-    """Fastest push, m/s, every 5 to 10 s."""
+    """Largest velocity of a push, m/s, every 5 to 10 s."""
     delay: int = 0
-    """Longest delay from policy to actuator, control steps; drawn for each episode, so that no step doubles."""
+    """Longest delay from policy to actuator, control steps; drawn for each episode."""
 
     def __post_init__(self) -> None:
-        """Refuse what no episode could use."""
         for name in ("forward", "sideways", "turning", "friction", "mass"):
             pair = getattr(self, name)
             numbers = isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(x, int | float) for x in pair)
@@ -89,24 +88,23 @@ class Task:
     noise: dict[str, float]
     """Half-width of the uniform noise of an observation's parts."""
     return_unit: float
-    """What a return is a multiple of; see ``WalkingTask``."""
+    """The unit of returns; see ``WalkingTask``."""
     gait: bool = False
-    """Whether the reward has a gait's phase."""
+    """Whether the reward has a gait phase."""
 
 
 REWARDS = Registry(
     "reward", {"velocity": "slewrl.locomotion.rewards:H1_TERMS", "gait": "slewrl.locomotion.rewards:G1_TERMS"}
 )
-"""Reward terms by name: H1's of the paper, which know of no gait, and G1's."""
+"""Reward terms by name: the paper's for H1, without a gait, and for G1."""
 NOISE = {"gyroscope": 0.2, "gravity": 0.05, "joint_angles_less_default": 0.01, "joint_speeds": 1.5, "height_scan": 0.1}
-"""rad/s, 1, rad, rad/s, m."""
+"""Usual half-width of the noise of an observation's parts, in rad/s, 1, rad, rad/s and m."""
 
 
 class Tasks(Mapping[str, Task]):
-    """The tasks of every robot in ``ROBOTS``, which are read when asked for: NAME-flat of the robot NAME."""
+    """The tasks of every robot in ``ROBOTS``, made on access: NAME-flat of the robot NAME."""
 
     def __getitem__(self, name: str) -> Task:
-        """By name; only the robot it is of is read."""
         robot, _, task = name.partition("-")
         spec = find_robot(robot)
         if spec is None or spec.name != robot or task not in spec.tasks:
@@ -114,27 +112,25 @@ class Tasks(Mapping[str, Task]):
         return make_task(robot.lower(), spec.tasks[task])
 
     def __iter__(self) -> Iterator[str]:
-        """Their names."""
         return (f"{spec.name}-{task}" for spec in ROBOTS.values() for task in spec.tasks)
 
     def __len__(self) -> int:
-        """How many there are."""
         return sum(1 for _ in self)
 
 
-def make_task(robot: str, said: WalkingTask) -> Task:
-    """A task of a robot's in ``ROBOTS``, from what its file says."""
-    noise = {**NOISE, **said.noise}
-    return Task(robot, said.ground, REWARDS[said.reward], Options(**said.options), noise, said.return_unit, said.gait)
+def make_task(robot: str, spec: WalkingTask) -> Task:
+    """The task of a robot of ``ROBOTS``, from what the robot's file specifies."""
+    noise = {**NOISE, **spec.noise}
+    return Task(robot, spec.ground, REWARDS[spec.reward], Options(**spec.options), noise, spec.return_unit, spec.gait)
 
 
 TASKS = Tasks()
 CUSTOM = make_task("", WalkingTask(options={"heading": True}))
-"""Of a user's own robot: H1's, on flat ground."""
+"""The task of a user's own robot: H1's, on flat ground."""
 
 
 def layout(task: Task, robot: RobotSpec, limits: RateLimits) -> Layout:
-    """Where things are in an observation, and its left-right mirror image."""
+    """The parts of an observation, in their order, and its left-right mirror image."""
     mirrored = robot.mirror_joints()
     if mirrored and not _alike(robot, limits, *mirrored):
         mirrored = None
@@ -162,7 +158,7 @@ def layout(task: Task, robot: RobotSpec, limits: RateLimits) -> Layout:
 
 
 def _alike(robot: RobotSpec, limits: RateLimits, index: NDArray[np.int64], sign: NDArray[np.float32]) -> bool:
-    """Whether servos, default pose and limits are the same on both sides, so that a mirror image could happen."""
+    """Whether servos, default pose and limits are the same on both sides, so that mirror images are valid."""
     servos = np.array([[joint.kp, joint.kd, float(joint.effort)] for joint in robot.joints])
     flips = sign < 0
     down, up = (
@@ -172,6 +168,5 @@ def _alike(robot: RobotSpec, limits: RateLimits, index: NDArray[np.int64], sign:
         np.where(flips, -a[index], b[index]) for a, b in ((limits.high, limits.low), (limits.low, limits.high))
     )
     pairs = [(servos[index], servos), (down, limits.down), (up, limits.up), (low, limits.low), (high, limits.high)]
-    return all(
-        np.allclose(image, own) for image, own in [*pairs, (sign * robot.default_pose[index], robot.default_pose)]
-    )
+    pairs.append((sign * robot.default_pose[index], robot.default_pose))
+    return all(np.allclose(image, original) for image, original in pairs)

@@ -1,9 +1,7 @@
-"""Rough ground: one height field that all worlds share, its levels, and what a robot sees of it.
+"""Rough ground: one height field that all environments share, its levels, and the height scan.
 
-Numbers are those of IsaacLab's ROUGH_TERRAINS_CFG (v2.3.2). The grid lies with its levels along x and its kinds of
-ground along y, centred on the origin. A height field cannot be vertical: the riser of a stair is a ramp one cell wide
-(.05 to .23 m over .1 m is 27 to 66 degrees; between two boxes up to .4 m, 76 degrees). A finer cell is steeper.
-Flat ground is a plane and needs none of this.
+Numbers are those of IsaacLab's ROUGH_TERRAINS_CFG (v2.3.2). The grid has its levels along x and its kinds of ground
+along y, and is centred on the origin. A height field cannot be vertical: the riser of a stair is a ramp one cell wide.
 """
 
 from collections.abc import Callable
@@ -23,32 +21,26 @@ SCAN_MIRROR: NDArray[np.int64] = np.arange(SCAN_POINTS).reshape(SCAN_Y.size, -1)
 
 SHARES = {"stairs": 0.2, "inverted_stairs": 0.2, "boxes": 0.2, "noise": 0.2, "slope": 0.1, "inverted_slope": 0.1}
 """How much of the columns each kind of ground gets, in this order."""
-SMALLEST_TILE = 5.0
-"""Metres: below, stairs have no room for their border, their platform and a step."""
+CELL, TILE = 0.1, 8.0
+"""Metres between neighbouring heights, and the side of a tile in metres."""
 ROUNDING = 1e-9
-"""Metres or cells by which a point that was meant to lie on an edge may miss it."""
+"""Metres or cells by which a point on an edge may miss it by rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Terrain:
-    """A height field as MuJoCo takes it, and the tiles on it. Make one with ``rough``; arrays are read-only.
+    """A height field and the tiles on it. Make one with ``rough``; arrays are read-only.
 
     In MJCF: ``<hfield nrow=rows ncol=cols size="radius_x radius_y height_range base"/>`` with ``hfield_data`` written
     to ``model.hfield_data``, and a geom of it at ``pos="0 0 lowest"``: its surface is then ``height``.
     """
 
     heights: Floats
-    """(rows, cols), in metres: a row runs along x, rows follow each other along y."""
+    """(rows, cols), in metres; a row runs along x."""
     origins: Doubles
     """(levels, columns, 3): where robots start, the centre of each tile at its highest within 1 m, in metres."""
-    difficulty: Doubles
-    """(levels, columns), each in [0, 1)."""
-    kind_of: tuple[str, ...]
-    """(columns,): the kind of ground in each column, a key of ``SHARES``."""
-    cell: float = 0.1
+    cell: float = CELL
     """Metres between neighbouring heights."""
-    tile: float = 8.0
-    """Side of a tile in metres."""
     base: float = 0.5
     """Thickness of the ground below its lowest point, in metres (MuJoCo's size[3])."""
 
@@ -96,31 +88,26 @@ class Terrain:
         v = self._cells(np.asarray(y, dtype=np.float64) + self.radius_y)
         return self._surface(u, v)
 
-    def scan(self, position: ArrayLike, yaw: ArrayLike, out: Floats | None = None) -> Floats:
-        """Heights in metres around N robots, (N, 187), on a grid that turns with them but stays level.
+    def scan(self, position: ArrayLike, yaw: ArrayLike) -> Floats:
+        """Heights in metres (N, 187) around N robots at positions (N, 2), in metres, and yaw angles (N,).
 
-        Entry 17 * j + i looks at SCAN_X[i] forward and SCAN_Y[j] to the left: rear to front, right to left.
-
-        Args:
-            position: (N, 2), x and y in metres.
-            yaw: (N,), radians.
-            out: (N, 187) to write to, of any strides.
+        Entry 17 * j + i is SCAN_X[i] forward and SCAN_Y[j] to the left of the robot.
         """
         place, angle = np.asarray(position, dtype=np.float64), np.asarray(yaw, dtype=np.float64)[:, None]
         cos, sin = np.cos(angle), np.sin(angle)
         # u = x + cos forward - sin left, v = y + sin forward + cos left; only the last sum is over all N x 187
         u = self._cells(place[:, :1] + self.radius_x + cos * SCAN_X)[:, None, :] - self._cells(sin * SCAN_Y)[:, :, None]
         v = self._cells(place[:, 1:] + self.radius_y + sin * SCAN_X)[:, None, :] + self._cells(cos * SCAN_Y)[:, :, None]
-        return self._surface(u.reshape(-1, SCAN_POINTS), v.reshape(-1, SCAN_POINTS), out)
+        return self._surface(u.reshape(-1, SCAN_POINTS), v.reshape(-1, SCAN_POINTS))
 
     def _cells(self, metres: Doubles) -> Floats:
-        """A length in cells. In float32, which is exact to 1e-4 of a cell at 100 m, and fast."""
+        """A length in cells; float32 is exact to 1e-4 of a cell at 100 m."""
         return (metres / self.cell).astype(np.float32)
 
-    def _surface(self, u: Floats, v: Floats, out: Floats | None = None) -> Floats:
+    def _surface(self, u: Floats, v: Floats) -> Floats:
         """Height at u columns and v rows from the first corner.
 
-        MuJoCo cuts each cell along the diagonal from its first corner 00 to its last 11, for rays and contacts alike.
+        MuJoCo cuts each cell along the diagonal from its first corner 00 to its last 11.
         On the triangle of the corners 00, k, 11, where k is 10 if u' > v' and else 01 (fractions u', v' of a cell):
         h = h00 + max(u', v') (hk - h00) + min(u', v') (h11 - hk)
         """
@@ -132,77 +119,62 @@ class Terrain:
         other = first + 1 + (u <= v) * np.int32(cols - 1)  # k; np.where takes three times as long
         flat = self.heights.ravel()
         h00, hk, h11 = flat.take(first), flat.take(other), flat.take(first + (cols + 1))
-        return np.add(h00 + np.maximum(u, v) * (hk - h00), np.minimum(u, v) * (h11 - hk), out=out)
+        return h00 + np.maximum(u, v) * (hk - h00) + np.minimum(u, v) * (h11 - hk)
 
     def promote(
-        self,
-        level: ArrayLike,
-        distance: ArrayLike,
-        commanded_distance: ArrayLike,
-        rng: np.random.Generator,
+        self, level: ArrayLike, distance: ArrayLike, commanded_distance: ArrayLike, rng: np.random.Generator
     ) -> NDArray[np.int64]:
         """The next level of each of N robots, (N,), after an episode: IsaacLab's curriculum.
 
-        One up if it left its tile, one down if it did not get half as far as it was told to, else the same; who
-        solves the last level gets any, drawn anew.
-
-        Args:
-            level: (N,), of the episode that ended.
-            distance: (N,), metres from where the episode began to where it ended.
-            commanded_distance: (N,), metres: |commanded velocity| times the longest duration of an episode.
-            rng: draws one level for each robot, whether or not it is needed.
+        One up if it left its tile, one down if it walked less than half the commanded distance, else the same; after
+        the last level a random one. Distances are in metres; the commanded one is |commanded velocity| times the
+        longest duration of an episode.
         """
         level, distance = np.asarray(level, dtype=np.int64), np.asarray(distance)
         levels = len(self.origins)
-        up = distance > self.tile / 2
+        up = distance > TILE / 2
         down = ~up & (distance < np.asarray(commanded_distance) / 2)
         moved = np.maximum(level + up - down, 0)
         return np.where(moved < levels, moved, rng.integers(levels, size=level.shape))
 
 
-def rough(
-    seed: int = 0, rows: int = 10, cols: int = 20, cell: float = 0.1, tile: float = 8.0, border: float = 20.0
-) -> Terrain:
-    """The rough grid: ``rows`` levels of difficulty along x times ``cols`` columns along y, the same for a seed.
+def rough(seed: int = 0, rows: int = 10, cols: int = 20, border: float = 20.0) -> Terrain:
+    """The rough grid: ``rows`` levels of difficulty along x times ``cols`` columns along y.
 
     Args:
-        seed: of the heights and the difficulties; a finer cell shows the same ground.
+        seed: seed of heights and difficulties.
         rows: levels; the difficulty of level k is drawn from [k, k + 1) / rows.
-        cols: columns, shared out by ``SHARES``.
-        cell: metres between neighbouring heights.
-        tile: side of a tile in metres.
-        border: level ground around the grid, in metres. At 1 m/s nobody leaves the default in 20 s.
+        cols: columns, divided by ``SHARES``.
+        border: level ground around the grid, in metres: at 1 m/s no robot leaves the default in 20 s.
     """
-    _check(rows, cols, cell, tile, border)
     kinds = column_kinds(cols)
-    n, margin = round(tile / cell), round(border / cell)
-    side = np.linspace(-tile / 2, tile / 2, n + 1)
+    n, margin = round(TILE / CELL), round(border / CELL)
+    side = np.linspace(-TILE / 2, TILE / 2, n + 1)
     heights = np.zeros((cols * n + 1 + 2 * margin, rows * n + 1 + 2 * margin), dtype=np.float32)
-    difficulty, origins = np.zeros((rows, cols)), np.zeros((rows, cols, 3))
+    origins = np.zeros((rows, cols, 3))
     for level, column in np.ndindex(rows, cols):
         rng = np.random.default_rng([seed, level, column])  # its own, so that no tile depends on another
-        difficulty[level, column] = (level + rng.uniform()) / rows
-        ground = KINDS[kinds[column]](float(difficulty[level, column]), side, rng).astype(np.float32)
+        difficulty = (level + rng.uniform()) / rows
+        ground = KINDS[kinds[column]](difficulty, side, rng).astype(np.float32)
         y, x = margin + column * n, margin + level * n
         heights[y : y + n + 1, x : x + n + 1] = ground  # neighbours share an edge, level at 0
         top = ground[_ring(side) <= 1 + ROUNDING].max()  # not the centre: on noise, feet would start in the ground
-        origins[level, column] = (level + 0.5 - rows / 2) * tile, (column + 0.5 - cols / 2) * tile, top
-    for array in (heights, origins, difficulty):
+        origins[level, column] = (level + 0.5 - rows / 2) * TILE, (column + 0.5 - cols / 2) * TILE, top
+    for array in (heights, origins):
         array.flags.writeable = False
-    return Terrain(heights, origins, difficulty, kinds, cell, tile)
+    return Terrain(heights, origins)
 
 
 def column_kinds(cols: int) -> tuple[str, ...]:
-    """The kind of ground in each of ``cols`` columns: the one whose share holds the middle of the column."""
+    """The kind of ground in each of ``cols`` columns: that whose share contains the middle of the column."""
     ends = np.cumsum(list(SHARES.values()))
     return tuple(np.array(list(SHARES))[np.searchsorted(ends, (np.arange(cols) + 0.5) / cols)].tolist())
 
 
 def stairs(difficulty: float, side: Doubles) -> Doubles:
-    """A pyramid of stairs: steps .05 to .23 m high and .3 m wide, on a border of 1 m, up to a platform.
+    """A pyramid of stairs: steps .05 to .23 m high and .3 m wide, on a border of 1 m, up to a platform of 2.4 m.
 
     h = step * clip(floor((R - r) / .3) + 1, 0, n), where r = max(|x|, |y|) and R = tile / 2 - 1 is half the pyramid.
-    IsaacLab asks for a platform of 3 m but builds one step more than that leaves room for: n = 7 risers, and 2.4 m.
 
     Args:
         difficulty: in [0, 1].
@@ -216,8 +188,7 @@ def stairs(difficulty: float, side: Doubles) -> Doubles:
 def slope(difficulty: float, side: Doubles) -> Doubles:
     """A hill with a slope of 0 to .4 along its axes, cut off at the height of the corner of a 2 m platform.
 
-    h = slope * R * min((1 - |x| / R)+ (1 - |y| / R)+, (1 - 1 / R)^2), R = tile / 2 - .25
-    A product, as IsaacLab has it, not a pyramid: the slope falls off towards the edges. Arguments as in ``stairs``.
+    h = slope * R * min((1 - |x| / R)+ (1 - |y| / R)+, (1 - 1 / R)^2), R = tile / 2 - .25. Arguments as in ``stairs``.
     """
     radius = side[-1] - 0.25
     fall = np.maximum(1 - np.abs(side) / radius, 0)
@@ -225,9 +196,9 @@ def slope(difficulty: float, side: Doubles) -> Doubles:
 
 
 def boxes(difficulty: float, side: Doubles, rng: np.random.Generator) -> Doubles:
-    """Boxes .45 m wide of random heights h ~ U(-g, g), g = .05 to .2 m, around a 2 m platform at g.
+    """Boxes .45 m wide of heights h ~ U(-g, g), g = .05 to .2 m, around a 2 m platform at g.
 
-    As many as leave a border, (tile - .45 * count) / 2, level at 0. Arguments as in ``stairs``.
+    The border, (tile - .45 * count) / 2 wide, is at 0. Arguments as in ``stairs``.
     """
     g = 0.05 + 0.15 * difficulty
     count = int(2 * side[-1] / 0.45 - ROUNDING)
@@ -237,10 +208,7 @@ def boxes(difficulty: float, side: Doubles, rng: np.random.Generator) -> Doubles
 
 
 def noise(side: Doubles, rng: np.random.Generator) -> Doubles:
-    """Random heights of .02, .04, .. .10 m every .1 m, linear between, on a border of .25 m; equally hard everywhere.
-
-    Drawn at .1 m whatever the cell, since on a finer lattice the same heights would be twice as steep.
-    """
+    """Random heights of .02, .04, .. .10 m every .1 m, linear between, on a border of .25 m; without difficulty."""
     count = int((side[-1] - 0.25) / 0.1 + ROUNDING)
     lattice = 0.1 * np.arange(-count, count + 1)
     weight = np.maximum(1 - np.abs(side[:, None] - lattice) / 0.1, 0)
@@ -260,18 +228,3 @@ KINDS: dict[str, Callable[[float, Doubles, np.random.Generator], Doubles]] = {
     "slope": lambda difficulty, side, rng: slope(difficulty, side),
     "inverted_slope": lambda difficulty, side, rng: -slope(difficulty, side),
 }
-
-
-def _check(rows: int, cols: int, cell: float, tile: float, border: float) -> None:
-    for name, count in (("rows", rows), ("cols", cols)):
-        if count < 1:
-            raise ValueError(f"{name} is {count}, expected at least 1 tile")
-    if not 0 < cell <= 0.2:
-        raise ValueError(f"cell is {cell} m, expected more than 0 and at most 0.2 (a step is 0.3 wide)")
-    if not SMALLEST_TILE <= tile < np.inf:
-        raise ValueError(f"tile is {tile} m, expected at least {SMALLEST_TILE} (border, platform and a step of stairs)")
-    if not 0 <= border < np.inf:
-        raise ValueError(f"border is {border} m, expected at least 0")
-    for name, length in (("tile", tile), ("border", border)):
-        if not np.isclose(length / cell, round(length / cell), rtol=0, atol=1e-6):
-            raise ValueError(f"{name} is {length} m, expected a multiple of the cell, {cell} m")

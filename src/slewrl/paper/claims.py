@@ -1,13 +1,8 @@
-"""What the paper says in numbers, and whether our runs say so, too.
+"""The paper's statements with numbers in them, and whether our runs bear them out.
 
-A claim has a measure, which takes the numbers it is about from the runs, each with its interval (None where this
-campaign holds no such runs), and what its rule allows those numbers to be. Both are written down here, so that a
-verdict can be argued with. Where the paper says "about" or "substantially", the rule says which width it allows. A
-verdict stands for the budget it was measured at and no other. The robots' are measured in MuJoCo; the paper's are from
-IsaacLab, with parts of the reward left open (docs/deviations.md).
-
-A claim holds if the whole 95 % interval of every number is allowed, does not hold if the whole interval of one of them
-is not, and is undecided otherwise: the same rule whoever it favours (docs/report.md, How a verdict is made).
+A claim has a measure, which takes numbers with their intervals from the runs, and what its rule allows those numbers to
+be. Where the paper says "about" or "substantially", the rule says which width it allows. docs/report.md (How a verdict
+is made) has the rest; a verdict stands for the budget it was measured at and no other.
 """
 
 from collections.abc import Sequence
@@ -18,7 +13,7 @@ from slewrl.paper.grids import METHODS, TASKS
 from slewrl.paper.measures import Measure, Measured
 from slewrl.paper.values import STEPS
 from slewrl.report.data import Results
-from slewrl.report.tables import count
+from slewrl.report.tables import count_range
 from slewrl.report.verdicts import UNDECIDED, Allowed, Verdict, above, below, between, said, verdict
 
 
@@ -31,30 +26,30 @@ class Claim:
     where: str
     """The paper's section, table or equation."""
     rule: str
-    """What is allowed, in words."""
+    """What is allowed, as text."""
     measure: Measure
     allowed: Allowed
     reads: str = ""
-    """What comes before each number, where it is not the quantity itself: "off by"."""
+    """Text before each number, where it is not the quantity itself: "off by"."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim, and what became of it."""
+    """A claim and its measurement."""
 
     claim: Claim
     measured: Measured | None
 
     @property
     def verdict(self) -> Verdict:
-        """What the numbers say."""
+        """The verdict of the numbers."""
         if self.measured is None or self.measured.instead:
             return "not measured here"
         return verdict(list(self.measured.numbers.values()), self.claim.allowed)
 
     @property
     def judged(self) -> str:
-        """The verdict with what it stands for: fewer steps than the paper's, or why there is none."""
+        """The verdict, with a note on a budget below the paper's or the reasons why it is undecided."""
         if self.verdict == "undecided":
             return f"{UNDECIDED}: {'; '.join(self.reasons)}" if self.reasons else UNDECIDED
         budgets = self.measured.budgets if self.measured else {}
@@ -63,33 +58,31 @@ class Finding:
 
     @property
     def reasons(self) -> list[str]:
-        """Why numbers decide nothing, each reason once."""
+        """Why an undecided claim's numbers decide nothing, each reason once."""
         numbers = self.measured.numbers.values() if self.measured and self.verdict == "undecided" else ()
         return list(dict.fromkeys(number.why for number in numbers if number.why))
 
     @property
     def said(self) -> str:
-        """The numbers, in words."""
+        """The numbers as text."""
         if self.measured is None:
             return ""
-        words = [f"{name}: {self.claim.reads}{said(number)}" for name, number in self.measured.numbers.items()]
-        words += [f"{name}: {text}" for name, text in self.measured.beside.items()]
-        told = "; ".join(words)
-        return f"{self._instead}: {told}" if self.measured.instead else told
-
-    @property
-    def _instead(self) -> str:
-        tasks = ", ".join(self.measured.budgets) if self.measured else ""
-        return f"on {tasks} instead" if tasks != m.LAMBDA_TASK else f"on {tasks} with other options"
+        texts = [f"{name}: {self.claim.reads}{said(number)}" for name, number in self.measured.numbers.items()]
+        texts += [f"{name}: {text}" for name, text in self.measured.beside.items()]
+        told = "; ".join(texts)
+        if not self.measured.instead:
+            return told
+        tasks = ", ".join(self.measured.budgets)
+        return f"on {tasks} {'with other options' if tasks == m.LAMBDA_TASK else 'instead'}: {told}"
 
     @property
     def budget(self) -> str:
-        """How long the runs were trained that the verdict is about."""
+        """The training budget of the runs, beside the paper's."""
         if self.measured is None:
             return ""
         ours = [steps for there in self.measured.budgets.values() for steps in there]
         paper = [STEPS[task] for task in self.measured.budgets if task in STEPS]
-        return f"at {_range(ours)}" + (f" of {_range(paper)}" if paper else "") + " steps"
+        return f"at {count_range(ours)}" + (f" of {count_range(paper)}" if paper else "") + " steps"
 
 
 def findings(results: Results) -> list[Finding]:
@@ -98,7 +91,7 @@ def findings(results: Results) -> list[Finding]:
 
 
 def rows(found: Sequence[Finding]) -> list[dict[str, str | float | int]]:
-    """As a tidy table."""
+    """The findings as rows of a table."""
     return [
         {
             "claim": finding.claim.name,
@@ -111,11 +104,6 @@ def rows(found: Sequence[Finding]) -> list[dict[str, str | float | int]]:
         }
         for finding in found
     ]
-
-
-def _range(steps: Sequence[int]) -> str:
-    """From the smallest budget to the largest."""
-    return " to ".join(count(n) for n in dict.fromkeys((min(steps), max(steps))))
 
 
 BENCHMARK, NOTES = "Section 3.1, Benchmark Performance", "Table 2, notes"
@@ -302,7 +290,7 @@ CLAIMS = (
         "λ from .001 to 1 converge comparably under wide limits; robust over two orders of magnitude",
         f"{SENSITIVITY}; Section 6, Conclusion",
         "(best − worst) / best at most .15 for λ in [.001, 1], Ant with SAC",
-        m.swept("wide", m.spread_between(0.001, 1.0)),
+        m.swept("wide", m.spread_between, 0.001, 1.0),
         between(0.0, 0.15),
     ),
     Claim(
@@ -310,7 +298,7 @@ CLAIMS = (
         "Under tight limits λ = .01 is best and λ = 1e-4 worst",
         SENSITIVITY,
         "the same best and worst of the sweep, Ant with SAC",
-        m.swept("tight", m.extremes(best=0.01, worst=1e-4)),
+        m.swept("tight", m.extremes, 0.01, 1e-4),
         above(0.0),
     ),
     Claim(
@@ -318,7 +306,7 @@ CLAIMS = (
         "Wide limits favour λ = .001",
         SENSITIVITY,
         "the best of the sweep, Ant with SAC",
-        m.swept("wide", m.extremes(best=0.001)),
+        m.swept("wide", m.extremes, 0.001),
         above(0.0),
     ),
     Claim(
@@ -326,7 +314,7 @@ CLAIMS = (
         "λ = 1 suppresses utilisation to about .2 under tight limits",
         SENSITIVITY,
         "mean utilisation of all joints from .10 to .30, Ant with SAC",
-        m.swept("tight", m.use_at(1.0)),
+        m.swept("tight", m.use_at, 1.0),
         between(0.10, 0.30),
     ),
     Claim(
@@ -334,7 +322,7 @@ CLAIMS = (
         "At λ = 1e-4 the ankles overexpand above .65 under tight limits",
         SENSITIVITY,
         "mean utilisation of the ankles above .65, Ant with SAC",
-        m.swept("tight", m.use_at(1e-4, "ankle")),
+        m.swept("tight", m.use_at, 1e-4, "ankle"),
         above(0.65),
     ),
     Claim(

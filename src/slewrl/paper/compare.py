@@ -11,7 +11,7 @@ from functools import lru_cache
 from slewrl.paper.printed import is_printed
 from slewrl.paper.values import NO_TARGETS, STEPS, paper_value
 from slewrl.report import walking
-from slewrl.report.data import Array, Result, Results, Score, changes, score
+from slewrl.report.data import Result, Results, Score, changes, score
 from slewrl.report.methods import backbone, called, in_order
 from slewrl.report.stats import Interval, cv_interval, t_interval
 from slewrl.report.tables import count
@@ -38,13 +38,8 @@ class Comparison:
         return STEPS[self.result.cell.task]
 
     @property
-    def same_budget(self) -> bool:
-        """Whether we trained for as long as the paper; only then may the numbers be held against each other."""
-        return self.result.cell.steps == self.paper_steps
-
-    @property
     def budget(self) -> str:
-        """How far our training went."""
+        """Our training budget beside the paper's."""
         return f"at {count(self.result.cell.steps)} of {count(self.paper_steps)} steps"
 
     @property
@@ -53,7 +48,7 @@ class Comparison:
         low, high = self.interval
         if why := NO_TARGETS.get((self.result.cell.task, self.metric)):
             return f"no target: {why}"
-        if not self.same_budget:
+        if self.result.cell.steps != self.paper_steps:
             return "another budget: no verdict"
         if math.isnan(low):
             return "one seed: no verdict" if len(self.result.runs) == 1 else "not defined: no verdict"
@@ -62,10 +57,11 @@ class Comparison:
 
 @lru_cache(maxsize=1)  # the tables ask, and then the page
 def compare(results: Results) -> list[Comparison]:
-    """Every cell the paper has a number for: with our defaults and, where it was run, as the paper has it."""
+    """Every cell the paper has a number for, of runs with our defaults or as the paper prints them."""
     found = []
     for result in in_order(list(results)):
-        if not (result.as_shipped or as_in_paper(result)):
+        spec = result.runs[0].spec
+        if not (result.as_shipped or (is_printed(spec) and not changes(spec))):
             continue
         for theirs, ours in (ROBOT_METRICS if walking.is_walking(result) else METRICS).items():
             paper = paper_value(result, theirs)
@@ -74,14 +70,9 @@ def compare(results: Results) -> list[Comparison]:
     return found
 
 
-def as_in_paper(result: Result) -> bool:
-    """Whether the runs do as the paper prints it, and nothing besides."""
-    spec = result.runs[0].spec
-    return is_printed(spec) and not changes(spec)
-
-
 def _compared(result: Result, metric: str, paper: Score) -> Comparison:
-    values = values_of(result, metric)
+    utilised = metric == "utilisation"
+    values = result.utilisations if utilised else walking.METRICS[metric.removesuffix("_cv")].values(result)
     ours = Score(result.score.cv, math.nan) if metric == "return_cv" else score(values)
     interval = (math.nan, math.nan)
     if len(values) > 1 and not math.isnan(ours.mean):
@@ -89,15 +80,8 @@ def _compared(result: Result, metric: str, paper: Score) -> Comparison:
     return Comparison(result, metric, paper, ours, interval)
 
 
-def values_of(result: Result, metric: str) -> Array:
-    """What a comparison rests on, (seeds,)."""
-    if metric in ROBOT_METRICS and walking.is_walking(result):
-        return walking.METRICS[metric].values(result)
-    return result.utilisations if metric == "utilisation" else result.returns
-
-
 def rows(comparisons: list[Comparison]) -> list[dict[str, str | float | int]]:
-    """As a tidy table."""
+    """The comparisons as rows of a table."""
     return [
         {
             "limits": c.result.cell.limits,

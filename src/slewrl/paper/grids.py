@@ -1,6 +1,7 @@
 """The paper's experiments as grids; `campaign/grids.py` has ours. Numbers are the paper's unless marked ours."""
 
 from dataclasses import replace
+from functools import partial
 
 from slewrl.campaign import grids
 from slewrl.campaign.spec import Campaign, grid
@@ -19,21 +20,14 @@ ROBOT_UPDATES = {"H1-rough": 50_000, "G1-flat": 100_000}
 """Gradient steps of the paper's humanoid study, on 4 096 environments."""
 
 
-def paper_tight() -> Campaign:
-    """Table 2 as printed."""
-    return paper_table("tight")
-
-
-def paper_wide() -> Campaign:
-    """The same table under wide limits."""
-    return paper_table("wide")
-
-
 def paper_table(limits: str) -> Campaign:
     """Table 2 (tight) or its wide twin as printed: 4 tasks, 2 backbones, 6 methods, 5 seeds."""
     runs = grid(RunSpec(limits=limits), task=TASKS, agent=AGENTS, layer=METHODS, seed=SEEDS)
     sized = tuple(as_printed(replace(run, steps=STEPS[run.task])) for run in runs)
     return Campaign(f"paper-{limits}", f"the paper's main table under {limits} limits, as printed", sized)
+
+
+paper_tight, paper_wide = partial(paper_table, "tight"), partial(paper_table, "wide")
 
 
 def sensitivity() -> Campaign:
@@ -54,7 +48,7 @@ def humanoids() -> Campaign:
 
 
 def rivals() -> Campaign:
-    """What the paper left out, on its tight table and under its limits; our recipe."""
+    """The methods the paper left out, on its tight table and under its limits; our recipe."""
     runs = grid(RunSpec(limits="tight"), task=TASKS, agent=AGENTS, layer=METHODS + RIVALS, seed=SEEDS)
     about = "the tight table with the rivals the paper left out, our recipe"
     sized = (replace(run, steps=STEPS[run.task], limits=limits(run.task, run.limits)) for run in runs)

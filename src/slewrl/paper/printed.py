@@ -1,4 +1,4 @@
-"""The paper as printed: what its runs do where ours do otherwise (docs/deviations.md). Needs no torch."""
+"""Runs as the paper prints them, where ours differ (docs/deviations.md). Needs no torch."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,14 +7,14 @@ from slewrl.agents.recipes import RECIPES
 from slewrl.training.spec import RunSpec, with_recipe
 
 AGENTS = ("sac", "td3", "fastsac")
-"""The paper's."""
+"""The paper's agents."""
 ENTROPIES = ("sac", "fastsac")
-"""Those of them that measure an entropy: in units of the action."""
+"""The paper's agents with an entropy, which it measures in units of the action."""
 TANH_OVER_RANGE = ("boxpre", "post", "boxpro", "none", "qp", "aram")
 """Layers whose squash is a tanh over the action range. With another one on the mean they would reach .76 of it."""
 LAYER_OPTIONS: dict[str, dict[str, Any]] = {"boxpre": {"penalty_weight": 0.005}, "srad_qp": {"radius": "min_delta"}}
 COMMAND_NOISE = 0.1
-"""Of TD3 on the latent of those layers, as TD3 has it; the paper prints none, and 1 suits increments alone."""
+"""Exploration noise of TD3 on the latent of those layers; the paper prints none, and 1 suits increments alone."""
 LIMITS = {("Humanoid-v5", "tight"): "tight_env_units"}
 """(Task, the paper's name of limits) -> ours, where they differ."""
 
@@ -54,7 +54,7 @@ def is_printed(spec: RunSpec) -> bool:
 
 
 def options(agent: str, layer: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What ``as_printed`` sets of an agent and of a layer; both empty for agents that are not the paper's."""
+    """The agent's and the layer's options that ``as_printed`` sets; empty for agents that are not the paper's."""
     if agent not in AGENTS:
         return {}, {}
     commands = layer in TANH_OVER_RANGE

@@ -1,4 +1,4 @@
-"""What the paper has to say of a campaign, as sections of its report; `report/sections.py` asks for them by name."""
+"""The paper's sections of a report: its claims, its tables beside ours, and Table 1."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ MARKS = {"holds": "holds", "does not hold": "fails", "undecided": "undecided", "
 
 
 def concerns(results: Results) -> bool:
-    """Whether a campaign has anything to do with the paper: one of its tasks, or a sweep over lambda."""
+    """Whether a campaign is about the paper: it has one of its tasks, or a sweep over lambda."""
     return any(result.cell.task in STEPS for result in results) or any(
         finding.measured for finding in claims.findings(results) if finding.claim.name != "zero-violations"
     )
@@ -30,7 +30,7 @@ def concerns(results: Results) -> bool:
 
 
 def claims_section(results: Results, folder: Path | None) -> Section | None:
-    """What the paper's text says in numbers, and whether these runs say so, too."""
+    """The paper's claims, and whether these runs bear them out."""
     if not concerns(results):
         return None
     found = claims.findings(results)
@@ -56,7 +56,7 @@ def _claims(found: Sequence[Finding]) -> list[Block]:
 def _claim_table(found: Sequence[Finding]) -> DataTable:
     rows = [
         (
-            Cell(f.verdict, kind=f"verdict {MARKS[f.verdict]}", small=_stands_for(f)),
+            Cell(f.verdict, kind=f"verdict {MARKS[f.verdict]}", small="; ".join(filter(None, [*f.reasons, f.budget]))),
             Cell(f.claim.says, kind="words", small=f.claim.where, head=True),
             Cell(f.said, kind="words"),
             Cell(f.claim.rule, kind="words", small=f.claim.name),
@@ -64,11 +64,6 @@ def _claim_table(found: Sequence[Finding]) -> DataTable:
         for f in found
     ]
     return DataTable("The paper’s claims", ("Verdict", "The paper says", "Measured here", "Holds if"), rows, "holds")
-
-
-def _stands_for(finding: Finding) -> str:
-    """Why there is no verdict, and the budget it stands for."""
-    return "; ".join(filter(None, [*finding.reasons, finding.budget]))
 
 
 # ---------------------------------------------------------------------- beside its tables
@@ -110,17 +105,21 @@ def _compared(c: Comparison) -> tuple[Cell, ...]:
 
 def table1_section(results: Results, folder: Path | None) -> Section | None:
     """The paper's Table 1 where it was asked for, each cell a link to the command that measured it."""
-    found = table1.table_of(results, folder) if folder else table1.NO_TABLE1
+    found = table1.table_of(results, folder) if folder else table1.Table1()
     if not found.rows:
         return None
     commands = table1.commands(found.rows)
     rows = [[_linked(cell, commands, first=i == 0) for i, cell in enumerate(row.values())] for row in found.rows]
     about = "The paper’s Table 1 with a measurement in each cell, which links to the command that makes it."
     blocks: list[Block] = [DataTable("Families of methods", list(found.rows[0]), rows, "PPO"), Words(about)]
-    blocks += [Words(found.missing, code=found.command)] if found.command else []
+    blocks += [Words(table1.MISSING, code=found.command)] if found.command else []
     card = Card("families", "Families of methods", [*blocks, Commands("table1", commands)], "many")
     lacks = f"Table 1 lacks what a layer decides alone; {found.command} measures it" if found.command else ""
-    files = {"table1.csv": as_csv(table1.plain(found.rows)), "table1.md": table1.markdown(found)}
+    texts = [
+        {head: cell.text for head, cell in row.items()} | {"measured by": "; ".join(table1.commands([row]))}
+        for row in found.rows
+    ]
+    files = {"table1.csv": as_csv(texts), "table1.md": table1.markdown(found)}
     return Section(card, files, lacks)
 
 

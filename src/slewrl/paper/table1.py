@@ -1,9 +1,8 @@
 """The paper's Table 1 redrawn: what each family of methods guarantees, reaches, costs and earns, measured.
 
-What a layer decides alone is in the campaign's cells.json, which `benchmarks/table1.py --out CAMPAIGN` writes, and so
-are returns of other campaigns at a larger budget; the rest is read from the campaign's own runs, at the same steps for
-all. Every cell knows the command that measures it. The campaign table1 has its table without cells.json, too: with the
-command that fills it in.
+What a layer decides alone, and returns of other campaigns at a larger budget, are in the campaign's cells.json, which
+`benchmarks/table1.py --out CAMPAIGN` writes; the rest is read from the campaign's own runs. Every cell names the
+command that measures it.
 """
 
 import json
@@ -26,33 +25,26 @@ CAMPAIGN = "table1"
 """The campaign that is run for this table."""
 NOT_MEASURED = "not measured"
 NOTHING = "–"
+MISSING = f"{NOTHING} under what a layer decides alone: not measured yet. What measures it, in a clone of slewrl:"
 
 
 class Measured(NamedTuple):
-    """A cell."""
+    """A cell of the table."""
 
     text: str
     command: str = ""
-    """What measures it; "" if nothing does."""
+    """The command that measures it; "" if none does."""
 
 
 Row = dict[str, Measured]
 
 
 class Table1(NamedTuple):
-    """The table; without rows there is none."""
+    """The table; a campaign without one has no rows."""
 
     rows: Sequence[Row] = ()
     command: str = ""
-    """What measures the layers that were not yet; "" if all were."""
-
-    @property
-    def missing(self) -> str:
-        """What comes before that command."""
-        return f"{NOTHING} under what a layer decides alone: not measured yet. What measures it, in a clone of slewrl:"
-
-
-NO_TABLE1 = Table1()
+    """The command that measures the layers that were not measured yet; "" if all were."""
 
 
 class Return(NamedTuple):
@@ -66,14 +58,14 @@ class Return(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As a cell has it."""
+        """The text of a cell."""
         if self.seeds == 1:
             return f"{amount(self.mean)} (1 seed)"
         return f"{amount(self.mean)} ({amount(self.low)} to {amount(self.high)}, {self.seeds} seeds)"
 
 
 def returned(result: Result) -> Return:
-    """Of the final evaluations."""
+    """The return of the final evaluations."""
     scores = result.returns
     mean = float(scores.mean())
     low, high = t_interval(scores) if len(scores) > 1 else (mean, mean)
@@ -81,10 +73,10 @@ def returned(result: Result) -> Return:
 
 
 def table_of(results: Results, folder: Path) -> Table1:
-    """That of the campaign table1, and of any other whose layers were measured."""
+    """The table of the campaign table1, or of any other whose layers were measured."""
     cells = read_cells(folder / CELLS)
     if not cells and results.name != CAMPAIGN:
-        return NO_TABLE1
+        return Table1()
     whole = all(result.layer in cells for result in results)
     fills = "" if whole else f"python -W ignore benchmarks/table1.py --out {shlex.quote(str(folder))}"
     return Table1(rows(results, cells), fills)
@@ -100,14 +92,14 @@ def rows(results: Results, cells: Mapping[str, Mapping[str, Any]]) -> list[Row]:
 
 
 def ran(results: Results, result: Result) -> str:
-    """What made the runs of a row: the campaign as it ships, or what there is of it at another budget."""
+    """The command that made the runs of a row: the whole campaign as it ships, or the row's part of another."""
     ours, spec = CAMPAIGNS.get(results.name), result.runs[0].spec
     planned = ours().by_key.get(spec.key, spec) if ours else spec
     return f"slewrl campaign run {results.name}" if planned == spec else command(results.name, spec)
 
 
 def command(campaign: str, spec: RunSpec) -> str:
-    """What makes the runs of one cell; at another budget than the campaign's it names a folder of their own."""
+    """The command that makes the runs of one cell; at another budget than the campaign's in another folder."""
     words = f"slewrl campaign run {campaign} --agents {spec.agent} --layers {spec.layer}"
     if spec in CAMPAIGNS[campaign]().runs:
         return words
@@ -117,7 +109,7 @@ def command(campaign: str, spec: RunSpec) -> str:
 
 
 def read_cells(path: Path) -> dict[str, Mapping[str, Any]]:
-    """What was measured of each layer, by its name; empty if there is no such file."""
+    """The measurements of each layer, by its name; empty if there is no such file."""
     if not path.exists():
         return {}
     try:
@@ -144,7 +136,7 @@ def family(result: Result, cell: Mapping[str, Any], ran: str) -> Row:
 
 
 def alone(cell: Mapping[str, Any]) -> Row:
-    """What a layer decides alone; "–" where nothing was measured."""
+    """The cells that a layer decides alone; "–" where nothing was measured."""
     texts = {
         "actions outside F_t, adversarial latents": _pair(cell, " of ", 0, "violations", "draws"),
         "widest / narrowest joint at full latents": _pair(cell, " / ", 2, "widest_full", "narrowest_full"),
@@ -169,25 +161,17 @@ def _pair(cell: Mapping[str, Any], between: str, digits: int, *names: str) -> st
 
 
 def commands(found: Sequence[Row]) -> list[str]:
-    """Each once, in the order in which the table needs them; a cell's number is its place here, from 1."""
+    """The commands of all cells, each once, in order of appearance; a cell links to its place here, from 1."""
     return list(dict.fromkeys(cell.command for row in found for cell in row.values() if cell.command))
 
 
 def markdown(table1: Table1) -> str:
     """A table whose cells link to the commands that measure them, and those commands."""
-    found = table1.rows
-    numbers = {command: i for i, command in enumerate(commands(found), 1)}
+    numbers = {command: i for i, command in enumerate(commands(table1.rows), 1)}
 
     def linked(cell: Measured) -> str:
         return f"[{cell.text}](#table1-{numbers[cell.command]})" if cell.command else cell.text
 
-    table = pipe_table([{head: linked(cell) for head, cell in row.items()} for row in found]) + "\n"
-    table += f"{table1.missing} `{table1.command}`\n\n" if table1.command else ""
+    table = pipe_table([{head: linked(cell) for head, cell in row.items()} for row in table1.rows]) + "\n"
+    table += f"{MISSING} `{table1.command}`\n\n" if table1.command else ""
     return table + "".join(f'{i}. <a id="table1-{i}"></a>`{command}`\n' for command, i in numbers.items())
-
-
-def plain(found: Sequence[Row]) -> list[dict[str, str | float | int]]:
-    """Texts alone, the commands of a row in a column of their own."""
-    return [
-        {**{head: cell.text for head, cell in row.items()}, "measured by": "; ".join(commands([row]))} for row in found
-    ]

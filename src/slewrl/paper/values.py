@@ -1,4 +1,4 @@
-"""What the paper's result tables say, as printed (Tables benchmark_main, benchmark_wide and sim_full of DD-SRad)."""
+"""The numbers of the paper's result tables, as printed (Tables benchmark_main, benchmark_wide and sim_full)."""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -19,13 +19,13 @@ Key = tuple[str, str, str, str, str]
 LIMITS = {"paper": "official"}
 """Our name of limits -> the paper's, where they differ."""
 TASK_LIMITS = {(task, ours): theirs for (task, theirs), ours in PRINTED_LIMITS.items()}
-"""The same of single tasks: (task, our name) -> the paper's."""
+"""(Task, our name of its limits) -> the paper's name."""
 ENVIRONMENTS: int = recipes.find("fastsac", "gpu").run["environments"]
 STEPS = BENCHMARK_STEPS | {task: ENVIRONMENTS * updates for task, updates in ROBOT_UPDATES.items()}
 """Task -> environment steps of the paper's runs. It gives gradient steps for the robots: we read one for each step of
 all environments."""
 NO_TARGETS = {("H1-rough", "return"): "two of the paper’s returns of H1 exceed what its stated reward can give"}
-"""(Task, metric) whose printed numbers cannot be what they are said to be -> why. Nothing is judged by them."""
+"""(Task, metric) whose printed numbers cannot be right -> why. Nothing is judged by them."""
 
 NO_TARGET = "§"
 """Marks a number of the paper's that nothing is judged by."""
@@ -58,7 +58,7 @@ def paper_value(result: Result, metric: str) -> Score | None:
 
 
 def limits_in_tables(results: Results) -> dict[Cell, str]:
-    """Under which limits a table has each cell: the paper's name of them, unless others have it in this campaign."""
+    """Cell -> the name of its limits in a table: the paper's, unless other limits of this campaign have it."""
     there = {(result.cell.task, result.cell.limits) for result in results}
     names = {}
     for cell in (result.cell for result in results):
@@ -68,23 +68,23 @@ def limits_in_tables(results: Results) -> dict[Cell, str]:
 
 
 def under_other_limits(found: Iterable[Result], limits: str) -> list[str]:
-    """What to say of a table's tasks whose limits have another name of ours."""
+    """Notes on a table's tasks whose limits have another name here."""
     other = dict.fromkeys((r.cell.task, r.cell.limits) for r in found if r.cell.limits != limits)
     return [f"{task}: the paper’s {limits} limits as printed, {ours} here." for task, ours in other]
 
 
 def mark(task: str, metric: str) -> str:
-    """What follows a number of the paper's that nothing is judged by; "" after the others."""
+    """The mark of a number of the paper's that nothing is judged by; "" for the others."""
     return NO_TARGET if (task, metric) in NO_TARGETS else ""
 
 
 def no_targets() -> str:
-    """What that mark means."""
+    """The footnote of that mark."""
     return f"{NO_TARGET} No target for ours: {'; '.join(NO_TARGETS.values())}."
 
 
 def setting(tasks: Sequence[str], metrics: Sequence[str]) -> list[str]:
-    """What to say under a table that has the paper's numbers of the robots beside ours."""
+    """Notes on a table with the paper's numbers of the robots beside ours."""
     tasks = list(dict.fromkeys(tasks))
     budgets = " and ".join(f"{task} at {count(STEPS[task])}" for task in tasks if task in STEPS)
     marked = any(mark(task, metric) for task in tasks for metric in metrics)

@@ -1,1 +1,1 @@
-"""What a policy looks like: films, pictures, a live view."""
+"""Films, pictures and a live view of a policy."""

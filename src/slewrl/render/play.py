@@ -1,6 +1,6 @@
-"""A trained policy to look at: films and pictures of a run's episodes, or of a bundle that walks a robot."""
+"""Films and pictures of a trained policy's episodes, or of a bundle that walks a robot."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,15 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from slewrl.envs.augment import Augment
-from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.envs.gym_vec_env import GymVecEnv
 from slewrl.envs.tasks import OWN_ROBOT, is_gymnasium, is_locomotion, make_vec_env
 from slewrl.errors import UserFacingError
 from slewrl.limits import RateLimits
 from slewrl.locomotion.tasks import TASKS
 from slewrl.render import film
-from slewrl.render.film import cannot_render, check_video, filming
+from slewrl.render.film import cannot_render, check_folder, check_video, filming
 from slewrl.robots.looks import in_meshes_of
 from slewrl.training.policy import Policy, load_policy
 from slewrl.training.run_folder import RunFolder
@@ -28,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class Seen(NamedTuple):
-    """What was shown."""
+    """The episodes that were shown."""
 
     frames: int
     """Control steps."""
     returns: list[float]
-    """Of each episode."""
+    """One per episode."""
     violations: int
     """Joint steps outside F_t, counted exactly."""
     unseen: str = ""
@@ -47,25 +45,14 @@ def record(run: Path, video: Path, episodes: int, seed: int, trust: bool = False
         raise ValueError(f"{run} is a run of {task!r}, which another simulator shows: play is for Gymnasium and ours")
     unseen = film.prepare_gl(task)
     policy = load_policy(run, trust)
-    env = Augment(_filmed(policy), policy.limits)
-    frames, returns, violations = 0, [], 0
-    with filming(video, env.metadata.get("render_fps", 30)) as add:
-        for k in range(episodes):
-            where = f"{env.name}, episode {k}"
-            observation, done, total = checked_reset(env, where, seed + k), False, 0.0
-            while not done:
-                add(_render(env, unseen))
-                executed = policy.act(torch.from_numpy(observation[None])).executed[0].numpy()
-                observation, reward, terminated, truncated, info = checked_step(env, executed, where)
-                frames, total, done = frames + 1, total + reward, terminated or truncated
-            returns.append(total)
-            violations += info["rate_use"].violations
-    return Seen(frames, returns, violations)
+    env = GymVecEnv(partial(_filmed, policy), policy.limits, 1)
+    with filming(video, env.envs[0].metadata.get("render_fps", 30)) as add:
+        look = lambda: add(_render(env.envs[0], unseen))  # noqa: E731
+        return _seen([_episode(policy, env, seed + k, look) for k in range(episodes)])
 
 
 def _filmed(policy: Policy) -> gym.Env[Any, Any]:
-    """An environment of the run's task that can be looked at."""
-    # Only to record: an environment of the user's own need not know of render modes.
+    """An environment of the run's task that renders; one of the user's own need not know of render modes."""
     try:
         return gym.make(policy.spec.task, render_mode="rgb_array")
     except TypeError as error:
@@ -73,56 +60,49 @@ def _filmed(policy: Policy) -> gym.Env[Any, Any]:
 
 
 def _render(env: gym.Env[Any, Any], unseen: str) -> Any:
-    """One picture (height, width, 3); ``unseen`` is why MuJoCo cannot make any, if that is known."""
+    """One frame (height, width, 3); ``unseen`` is why MuJoCo cannot render, if that is known."""
     name = env.spec.id if env.spec else type(env.unwrapped).__name__
     if unseen and hasattr(env.unwrapped, "mujoco_renderer"):
         raise UserFacingError(unseen)
     try:
-        pixels: Any = env.render()
+        image: Any = env.render()
     except Exception as error:  # each GL loader fails in its own way
         raise cannot_render(name, error) from error
-    if np.ndim(pixels) != 3:
-        found = type(pixels).__name__
+    if np.ndim(image) != 3:
+        found = type(image).__name__
         raise UserFacingError(f"cannot render {name}: its render() gave {found}, expected an array (height, width, 3)")
-    return pixels
+    return image
 
 
 def picture(run: Path, out: Path, seed: int, trust: bool = False) -> Seen:
-    """A picture of one episode of a run of any task: what can be seen of it, above its increments over their limits."""
-    _check_folder(out)
+    """A picture of one episode of a run: its frames, if the task renders, above its increments over their limits."""
+    check_folder(out)
     spec = RunFolder(run).spec()
     unseen = film.prepare_gl(spec.task)
     policy = load_policy(run, trust)
     if is_gymnasium(spec.task):
         try:
-            return _pictured(policy, out, seed, GymVecEnv(partial(_filmed, policy), policy.limits, 1), unseen)
+            env = GymVecEnv(partial(_filmed, policy), policy.limits, 1)
+            strip = film.Strip(lambda: _render(env.envs[0], unseen))
+            made = _episode(policy, env, seed, strip.look)
+            film.draw(made, *strip.side_by_side()).savefig(out)
+            return _seen([made])
         except UserFacingError as error:
             unseen = str(error)
     else:
         unseen = f"{spec.task} is shown by another simulator"
-    worlds = make_vec_env(policy.task, policy.limits, 1, spec.task_options, training=False)
-    return _pictured(policy, out, seed, worlds)._replace(unseen=unseen)
+    blind = make_vec_env(policy.task, policy.limits, 1, spec.task_options, training=False)
+    made = _episode(policy, blind, seed, lambda: None)
+    film.draw(made, [], None).savefig(out)
+    return _seen([made])._replace(unseen=unseen)
 
 
-def _pictured(policy: Policy, out: Path, seed: int, worlds: Any, unseen: str = "") -> Seen:
-    """The first episode of the first of the worlds; with what is to be seen of it where they are made to render."""
-    worlds.reset(seed)
-    strip, steps, rendered = film.Strip(), 0, isinstance(worlds, GymVecEnv) and bool(worlds.envs[0].render_mode)
-    while True:
-        if rendered and strip.wants(steps):
-            strip.add(steps, _render(worlds.envs[0], unseen))
-        executed = policy.act(torch.from_numpy(worlds.observations)).executed.numpy()
-        steps += 1
-        if worlds.step(executed).ended[0]:
-            break
-    made = film.Walk(np.zeros((steps, 0)), worlds.episodes[0], policy.limits, policy.dt)
-    film.save(film.draw(made, *strip.side_by_side()) if rendered else film.draw(made, [], None), out)
-    return _seen([made])
+def _episode(policy: Policy, env: Any, seed: int, before_step: Callable[[], None]) -> film.Walk:
+    return film.Walk(film.run_episode(env, _acting(policy), seed, before_step), policy.limits, policy.dt)
 
 
-def _check_folder(out: Path) -> None:
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"no folder {str(out.parent)!r} to write {out.name} to")
+def _acting(policy: Policy) -> film.Act:
+    return lambda observations: policy.act(torch.from_numpy(observations)).executed.numpy()
 
 
 # ---------------------------------------------------------------------- walking robots
@@ -131,23 +111,23 @@ def _check_folder(out: Path) -> None:
 class Walker(NamedTuple):
     """A policy and a robot of ours that it walks."""
 
-    worlds: "Locomotion"
-    """One world, not training."""
+    env: "Locomotion"
+    """One environment, in evaluation mode."""
     act: film.Act
     unseen: str = ""
     """Why it cannot be rendered."""
 
     def record(self, video: Path, episodes: int, seed: int) -> Seen:
-        """Film it."""
+        """Film some episodes."""
         check_video(video)
         if self.unseen:
             raise UserFacingError(self.unseen)
-        return _seen(film.film(self.worlds, self.act, video, episodes, seed))
+        return _seen(film.film(self.env, self.act, video, episodes, seed))
 
     def picture(self, out: Path, seed: int) -> Seen:
         """A picture of one walk, and of its increments over their limits."""
-        _check_folder(out)
-        made, why = film.picture(self.worlds, self.act, seed, out, look=not self.unseen)
+        check_folder(out)
+        made, why = film.picture(self.env, self.act, seed, out, render=not self.unseen)
         return _seen([made])._replace(unseen=self.unseen or why)
 
 
@@ -157,7 +137,7 @@ def _seen(walks: list[film.Walk]) -> Seen:
 
 
 def walks(source: str, bundle: Path | None = None) -> bool:
-    """Whether it is one of our robots that ``source`` is about: the folder of a run or, with a bundle, a task."""
+    """Whether ``source``, the folder of a run or, with a bundle, a task, is about one of our robots."""
     if bundle is None and is_locomotion(source) and not Path(source).exists():
         raise ValueError(f"{source} is a task: say whose policy (--bundle policy.bundle), or name the folder of a run")
     task = RunFolder(Path(source)).spec().task if bundle is None else source
@@ -179,7 +159,7 @@ def walker(
         source: the folder of a run; with a bundle, a task such as "G1-flat".
         bundle: what ``slewrl export`` wrote.
         command: speed ahead and to the left (m/s) and yaw rate (rad/s); default: drawn, as in training.
-        rendered: whether there will be pictures of it.
+        rendered: whether it will be rendered.
         trust: whether code that the run's run.json names may run.
     """
     unseen = film.prepare_gl(source) if rendered else ""
@@ -193,10 +173,10 @@ def walker(
         return _controlled(source, bundle, fixed)._replace(unseen=unseen)
     policy = load_policy(Path(source), trust)
     options = policy.spec.task_options | fixed
-    worlds: Any = make_vec_env(policy.task, policy.limits, 1, options, training=False)
+    env: Any = make_vec_env(policy.task, policy.limits, 1, options, training=False)
     if policy.task != policy.spec.task:
-        worlds.robot = in_meshes_of(worlds.robot, policy.spec.task.removeprefix(OWN_ROBOT))
-    return Walker(worlds, lambda seen: policy.act(torch.from_numpy(seen)).executed.numpy(), unseen)
+        env.robot = in_meshes_of(env.robot, policy.spec.task.removeprefix(OWN_ROBOT))
+    return Walker(env, _acting(policy), unseen)
 
 
 def _controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
@@ -207,19 +187,19 @@ def _controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
         raise UserFacingError(f'a bundle needs ONNX Runtime ({error}): pip install "slewrl[onnx]"') from None
     controller = Controller(path)
     found, trained = controller.bundle, controller.bundle.manifest["provenance"].get("spec", {})
-    arrays = {key: getattr(found.limits, key) for key in ("up", "down", "low", "high")}
-    rest = {key: getattr(found.limits, key) for key in ("names", "groups", "dt", "units")}
+    fields = ("up", "down", "low", "high", "names", "groups", "dt", "units")
+    limits = RateLimits(**{key: getattr(found.limits, key) for key in fields})
     if trained.get("task") == task:
         options = trained["task_options"] | options
-    worlds: Any = make_vec_env(task, RateLimits(**arrays, **rest), 1, options, training=False)
-    gives = [("privileged", worlds.layout.privileged), *worlds.layout.parts]
+    env: Any = make_vec_env(task, limits, 1, options, training=False)
+    gives = [("privileged", env.layout.privileged), *env.layout.parts]
     if list(found.observation) not in (gives, gives[1:]):
         raise ValueError(f"{path} sees {dict(found.observation)}, expected what {task} gives: {dict(gives)}")
-    d, first = worlds.limits.dim, 0 if list(found.observation) == gives else worlds.layout.privileged
+    d, first = env.limits.dim, 0 if list(found.observation) == gives else env.layout.privileged
 
     def act(seen: NDArray[np.float32]) -> NDArray[np.float32]:
-        if worlds.clock[0] == 0:
-            controller.start(worlds.reset_action)
+        if env.clock[0] == 0:
+            controller.start(env.reset_action)
         prev = controller.prev
         command = controller.step(seen[0, first:-d])
         executed = _narrow(command, prev)
@@ -227,7 +207,7 @@ def _controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
             controller.start(executed, ramp=controller.ramping)
         return executed[None]
 
-    return Walker(worlds, act)
+    return Walker(env, act)
 
 
 def _narrow(command: NDArray[np.float64], prev: NDArray[np.float64]) -> NDArray[np.float32]:

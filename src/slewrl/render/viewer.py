@@ -1,4 +1,4 @@
-"""A walking robot live in a browser, with the command to set: the MuJoCo model as viser's primitives."""
+"""A live view of a walking robot in a browser, with sliders for the command: the MuJoCo model in viser."""
 
 import time
 from collections.abc import Callable
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
 
 PORT = 8080
 SHOWN = 3
-"""Geoms of groups below this are drawn, as in MuJoCo's viewer; the others are for contact."""
+"""Geoms of groups below this are drawn, as in MuJoCo's viewer; the others are for collision."""
 COARSE = 4
-"""Of the samples of a height field, one in so many along each side is drawn."""
+"""Every COARSE-th sample of a height field is drawn, along each side."""
 
 
 def view(
-    worlds: "Locomotion", act: Act, seed: int, say: Callable[[str], None], running: Callable[[], bool] = lambda: True
+    env: "Locomotion", act: Act, seed: int, say: Callable[[str], None], running: Callable[[], bool] = lambda: True
 ) -> None:
-    """Serve the first of the worlds in real time, episode after episode, until Ctrl-C or not ``running``.
+    """Serve the first environment in real time, episode after episode, until Ctrl-C or not ``running``.
 
-    ``say`` is told where to look: port 8080, or the next one that is free.
+    ``say`` is called with the address: port 8080, or the next free one.
     """
     try:
         import viser
     except ImportError as error:
         raise UserFacingError(f'a live view needs viser ({error}): pip install "slewrl[viewer]"') from None
     server = viser.ViserServer("localhost", PORT, verbose=False)
-    away = 2 * worlds.robot.base_height
+    away = 2 * env.robot.base_height
     server.initial_camera.position, server.initial_camera.look_at = (away, -away, away), (0, 0, 0.4 * away)
     say(f"walking at http://localhost:{server.get_port()}; Ctrl-C ends it")
-    worlds.options = replace(worlds.options, heading=False)  # the sliders give a yaw rate
-    scene, due = _Scene(server, worlds), time.monotonic()
-    worlds.reset(seed)
+    env.options = replace(env.options, heading=False)  # the sliders give a yaw rate
+    scene, due = _Scene(server, env), time.monotonic()
+    env.reset(seed)
     try:
         while running():
-            scene.show(worlds.physics.qpos[0])
-            scene.steer(worlds.command[0])
-            worlds.step(act(worlds.observations))
-            due = max(due + worlds.dt, time.monotonic())  # where it cannot keep up it is slow, and does not catch up
-            time.sleep(due - time.monotonic() if due > time.monotonic() else 0)
+            scene.show(env.physics.qpos[0])
+            scene.steer(env.command[0])
+            env.step(act(env.observations))
+            due = max(due + env.dt, time.monotonic())  # a slow machine does not catch up
+            time.sleep(max(due - time.monotonic(), 0))
     except KeyboardInterrupt:
         say("ended")
     finally:
@@ -52,18 +52,18 @@ def view(
 
 
 class _Scene:
-    """The robot in the browser. It stays in the middle, and the ground moves: so a mouse can turn it."""
+    """The robot in the browser. It stays in the middle and the ground moves, so that the mouse can orbit it."""
 
-    def __init__(self, server: Any, worlds: "Locomotion") -> None:
+    def __init__(self, server: Any, env: "Locomotion") -> None:
         import mujoco  # type: ignore[import-untyped]
 
-        self.model, self.scene = visible(worlds), server.scene
+        self.model, self.scene = visible(env), server.scene
         self.data = mujoco.MjData(self.model)
         self.world = self.scene.add_frame("/world", show_axes=False)
         self.bodies = [self.scene.add_frame(f"/world/{b}", show_axes=False) for b in range(self.model.nbody)]
         for g in np.flatnonzero(self.model.geom_group < SHOWN).tolist():
             self._add(g, f"/world/{self.model.geom_bodyid[g]}/{g}")
-        o = worlds.options
+        o = env.options
         ranges = {"ahead, m/s": o.forward, "to the left, m/s": o.sideways, "turning, rad/s": o.turning}
         self.drawn = server.gui.add_checkbox("command drawn at random", True)
         self.sliders = [
@@ -72,7 +72,7 @@ class _Scene:
         ]
 
     def _add(self, g: int, name: str) -> None:
-        """A geom, where it is on its body."""
+        """Add a geom at its place on its body."""
         import mujoco
 
         model = self.model
@@ -84,7 +84,7 @@ class _Scene:
         self.scene.add_mesh_simple(name, *_mesh(model, g), color=colour, **place)
 
     def show(self, pose: Any) -> None:
-        """Put the robot there."""
+        """Move the robot to a pose."""
         import mujoco
 
         self.data.qpos[:] = pose
@@ -94,13 +94,13 @@ class _Scene:
             frame.position, frame.wxyz = place, turn
 
     def steer(self, command: Any) -> None:
-        """Overwrite a command (3,) with the sliders', unless it is to be drawn."""
+        """Overwrite a command (3,) with the sliders' values, unless it is drawn at random."""
         if not self.drawn.value:
             command[:] = [slider.value for slider in self.sliders]
 
 
 def _mesh(model: Any, g: int) -> tuple[Any, Any]:
-    """Vertices (v, 3), in the geom's frame, and triangles (f, 3)."""
+    """A geom's vertices (v, 3), in its own frame, and triangles (f, 3)."""
     import mujoco
     from trimesh import creation
 
@@ -124,7 +124,7 @@ def _mesh(model: Any, g: int) -> tuple[Any, Any]:
 
 
 def _field(model: Any, h: int) -> tuple[Any, Any]:
-    """The same of a height field, coarsely."""
+    """Vertices and triangles of a height field, coarsely sampled."""
     shape, first = (model.hfield_nrow[h], model.hfield_ncol[h]), model.hfield_adr[h]
     high = model.hfield_data[first : first + shape[0] * shape[1]].reshape(shape)[::COARSE, ::COARSE]
     across, along, top, _ = model.hfield_size[h]

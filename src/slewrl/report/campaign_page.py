@@ -1,4 +1,4 @@
-"""A campaign as a page: results to sort and filter, figures, what the paper says of it, and every run."""
+"""A campaign's page: results to sort and filter, figures, the paper's claims, and every run."""
 
 import math
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from slewrl.report import walking
-from slewrl.report.data import Broken, Result, Results, Run
+from slewrl.report.data import Broken, Result, Results, Run, grouped
 from slewrl.report.figures import CampaignFigure, configurations
 from slewrl.report.figures.sensitivity import sweeps
 from slewrl.report.methods import (
@@ -39,28 +39,32 @@ from slewrl.report.page import (
 )
 from slewrl.report.ranking import best, by_return, lead, leads, trails, unranked
 from slewrl.report.sections import PAPER, Section
-from slewrl.report.seeds import HEADING, METHOD, by_seed, improvement, improvement_text, interval
+from slewrl.report.seeds import HEADING, METHOD, by_seed, improvement, improvement_text
+from slewrl.report.stats import t_interval
 from slewrl.report.tables import (
+    BENCHMARK,
     ROBOTS,
     Column,
     amount,
     columns_of,
     contenders,
     count,
+    count_range,
     decimals,
     papers_number,
     percent,
     plus_minus,
     share,
+    where,
 )
 
 FILES = {"evaluations": "eval.csv", "training": "train.csv", "episodes": "final/episodes.csv"}
-Drawn = Sequence[tuple[CampaignFigure, bytes]]
-"""Figures, each with its SVG."""
 
 
-def render(results: Results, drawn: Drawn, folder: Path, sections: Sequence[Section] = ()) -> str:
-    """The page's HTML; links to runs are as seen from ``folder``."""
+def render(
+    results: Results, drawn: Sequence[tuple[CampaignFigure, bytes]], folder: Path, sections: Sequence[Section] = ()
+) -> str:
+    """The page's HTML, from figures with their SVGs; links to runs are as seen from ``folder``."""
     pictures = [Picture(figure.title, figure.caption, svg_address(svg)) for figure, svg in drawn]
     badge, words = _badge(results)
     cards = [
@@ -74,30 +78,29 @@ def render(results: Results, drawn: Drawn, folder: Path, sections: Sequence[Sect
 
 
 def headlines(results: Results) -> list[str]:
-    """Who came first on each task under each limits with each backbone, and where DD-SRad is."""
+    """Which method came first in each configuration, and where DD-SRad is."""
     lines = []
-    for (task, limits, agent, steps), panel in configurations(results).items():
+    for cell, panel in configurations(results).items():
         first = best(panel)
-        line = f"{task}, {limits} limits, {backbone(agent)}, {count(steps)} steps: {lead(panel, _walked(first))}"
+        line = f"{where(cell)}: {lead(panel, _walked(first))}"
         ours = next((r for r in panel if r.cell.method == REFERENCE and r is not first), None)
         if ours:
             line += f"; DD-SRad {plus_minus(ours.score, amount)}{_walked(ours)}, {trails(ours, first, panel)}"
         lines.append(f"{line}{unranked(panel)}.")
     for which, sweep in sweeps(results).items():
         whose = "" if which.method == REFERENCE else f", {label(which.method, which.agent)}"
-        for limits, by_lambda in sweep.items():
+        for by_lambda in sweep.values():
             value, top = max(by_lambda.items(), key=lambda pair: pair[1].score.mean)
             returned = plus_minus(top.score, amount)
             lines.append(
-                f"{which.task}, {limits} limits, {backbone(which.agent)}, {count(which.steps)} steps{whose}: "
-                f"λ = {value:g} has the highest mean return of {len(by_lambda)}, {returned}; "
+                f"{where(top.cell)}{whose}: λ = {value:g} has the highest mean return of {len(by_lambda)}, {returned}; "
                 f"{leads(top, list(by_lambda.values()))}."
             )
     return lines
 
 
 def _walked(result: Result) -> str:
-    """How well a robot walked; nothing of another task."""
+    """How well a robot walked; "" of another task."""
     if not walking.is_walking(result):
         return ""
     vte, fall, steps = (decimals(metric.digits)(metric.score(result).mean) for metric in walking.TASK[1:])
@@ -108,36 +111,32 @@ def _walked(result: Result) -> str:
 def _lead(results: Results) -> str:
     tasks, agents = ({getattr(r.cell, name) for r in results} for name in ("task", "agent"))
     seeds = len({run.spec.seed for run in results.runs})
-    budgets = sorted({r.cell.steps for r in results})
-    steps = " to ".join(count(n) for n in dict.fromkeys((budgets[0], budgets[-1])))
     learners = " and ".join(sorted(backbone(agent) for agent in agents))
     each = "one seed" if seeds == 1 else f"up to {seeds} seeds"
     return (
         f"{len(results.runs)} of {results.planned} runs are finished: {', '.join(sorted(tasks))} with {learners}, "
-        f"{each} a method, {steps} steps each. "
+        f"{each} a method, {count_range(r.cell.steps for r in results)} steps each. "
         "Returns are means of each final policy’s evaluation without exploration."
     )
 
 
 def _badge(results: Results) -> tuple[Badge | None, list[Block]]:
-    """What broke a limit of the methods that promise it, and beside it what a price on violations came to."""
+    """How many actions of the methods that promise the limit broke it, and beside them those of a soft constraint."""
     limited = [r for r in results if promises(r)]
     broken, all_of_them = Broken.sum(r.broken for r in limited), len(limited) == len(results)
     said = ["One action is one joint at one control step, in training or evaluation."]
     said += [f"{called(r)} on {r.cell.task}: {r.violations:,}." for r in limited if r.violations]
-    said += [_priced(r) for r in results if prices(r)]
+    said += [
+        f"{called(r)} on {r.cell.task}, a soft constraint that promises nothing and is not counted above: "
+        f"{r.trained.text} in training, {r.evaluated.text} in evaluation."
+        for r in results
+        if prices(r)
+    ]
     if not limited:
         return None, [Words(" ".join(["No method here promises the limit.", *said]))]
     whose = "" if all_of_them else "of methods whose layer promises the limit "
     headline = f"{broken.text} actions {whose}broke a limit, checked in exact arithmetic"
     return Badge(not broken.actions, headline, " ".join(said)), []
-
-
-def _priced(result: Result) -> str:
-    return (
-        f"{called(result)} on {result.cell.task}, a soft constraint that promises nothing and is not counted above: "
-        f"{result.trained.text} in training, {result.evaluated.text} in evaluation."
-    )
 
 
 # ---------------------------------------------------------------------- tables
@@ -150,35 +149,25 @@ def _where(result: Result, steps: bool = True) -> str:
 
 def _places(results: Results) -> list[list[Result]]:
     """The results of each task, limits, backbone and budget, the highest return first."""
-    found: dict[object, list[Result]] = {}
-    for result in results:
-        found.setdefault(result.cell._replace(method=""), []).append(result)
-    return [by_return(there) for there in found.values()]
+    return [by_return(there) for there in grouped(results, lambda r: r.cell.place).values()]
 
 
 def _results(results: Results) -> list[Block]:
-    rows = []
-    for there in _places(results):
-        panel = contenders(there)
-        first = max(r.score.mean for r in panel) if len(panel) > 1 else math.nan
-        for r in there:
-            rows.append(
-                (
-                    Cell(called(r) + note(r).mark, kind="placed", small=_where(r, steps=False), head=True),
-                    Cell(
-                        plus_minus(r.score, amount),
-                        r.score.mean,
-                        "best" if r in panel and r.score.mean == first else "",
-                    ),
-                    _interval(interval(r)),
-                    Cell(by_seed(r)),
-                    Cell(improvement_text(r, results), chance[0] if (chance := improvement(r, results)) else math.nan),
-                    Cell(percent(r.score.cv), r.score.cv),
-                    Cell(plus_minus(r.utilisation, share), r.utilisation.mean),
-                    Cell(str(len(r.runs)), len(r.runs)),
-                    Cell(_where(r), kind="where"),
-                )
-            )
+    rows = [
+        (
+            Cell(called(r) + note(r).mark, kind="placed", small=_where(r, steps=False), head=True),
+            _measured(BENCHMARK[0], r, there),
+            _interval(t_interval(r.returns)),
+            Cell(by_seed(r)),
+            Cell(improvement_text(r, results), chance[0] if (chance := improvement(r, results)) else math.nan),
+            Cell(percent(r.score.cv), r.score.cv),
+            Cell(plus_minus(r.utilisation, share), r.utilisation.mean),
+            Cell(str(len(r.runs)), len(r.runs)),
+            Cell(_where(r), kind="where"),
+        )
+        for there in _places(results)
+        for r in there
+    ]
     # A phone shows two columns before one scrolls: the method, and what it came to.
     returned = ("#Return ↑", "#95 % interval", "Return by seed", f"#{HEADING}")
     heads = ("Method", *returned, "#CV, % ↓", "#Utilisation", "#Seeds", "Where")
@@ -189,7 +178,7 @@ def _results(results: Results) -> list[Block]:
 
 
 def _robots(results: Results) -> list[Block]:
-    """What walking robots are measured by, the paper's numbers under ours; nothing if there are none."""
+    """The metrics of walking robots, the paper's numbers under ours; nothing without such robots."""
     ordered = in_order(list(results), ROBOT_METHODS)
     found = sorted((r for r in ordered if walking.is_walking(r)), key=lambda r: (r.cell.task, r.cell.steps))
     if not found:
@@ -215,9 +204,9 @@ def _robots(results: Results) -> list[Block]:
 
 
 def _measured(column: Column, result: Result, results: Sequence[Result]) -> Cell:
-    """A number of a robot's, in bold if the best of its task, and the paper's."""
+    """A result's number in a column, in bold if the best of its place, and the paper's."""
     score = column.score(result)
-    panel = [r for r in results if r.cell._replace(method="") == result.cell._replace(method="")]
+    panel = [r for r in results if r.cell.place == result.cell.place]
     first = result in contenders(panel) and score.mean == column.best(panel)
     beside = papers_number(result, column)
     return Cell(plus_minus(score, column.show), score.mean, "best" if first else "", beside)
@@ -245,7 +234,7 @@ def _run(result: Result, run: Run, folder: Path) -> tuple[Cell, ...]:
 
 
 def _interval(ends: tuple[float, float]) -> Cell:
-    """An interval, sorted by its low end; nothing of one without ends."""
+    """An interval, sorted by its low end; a dash for one without ends."""
     low, high = ends
     bounded = math.isfinite(low) and math.isfinite(high)
     return Cell(f"{amount(low)} to {amount(high)}" if bounded else "–", low if bounded else math.nan)
@@ -267,7 +256,7 @@ def _provenance(results: Results) -> dict[str, str]:
 
 
 def _long(hours: float) -> str:
-    """A time, in minutes if it is short: a tiny campaign takes more than 0.0 hours."""
+    """A time, in minutes if it is short."""
     if hours >= 1:
         return f"{hours:.1f} hours"
     return f"{60 * hours:.0f} minutes" if hours > 1 / 60 else "less than a minute"

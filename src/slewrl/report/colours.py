@@ -1,4 +1,4 @@
-"""The colours of pages and figures: two grounds, one colour for each layer, and enough contrast between them."""
+"""The colours of pages and figures: a light and a dark ground, and a legible colour for each layer."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -24,30 +24,28 @@ COLOURS = {
     "qp": "#D41173",
     "aram": "#B48C64",
 }
-"""Layer -> its colour: the paper's for its six methods, ours for the rest: far from all others on both grounds."""
+"""Layer -> its colour: the paper's for its six methods; the others are far from all others on both grounds."""
 OWN = ("#406619", "#760A40", "#196653", "#EE2BEE", "#A5590D", "#A0B464")
-"""Colours of the layers that a user brings, in the order of the campaign."""
+"""Colours of the user's own layers, in the order of the campaign."""
 UNKNOWN = "#777777"
 
 
 @dataclass(frozen=True)
 class Ground:
-    """The colours of a page: its figures and its style sheet share them."""
+    """The colours that a page's figures and its style sheet share."""
 
     page: str
-    """Behind everything."""
     card: str
-    """Behind a figure."""
+    """The background of figures."""
     text: str
-    """Words."""
     quiet: str
-    """Captions and ticks."""
+    """The colour of captions and ticks."""
     line: str
-    """Borders and grids."""
+    """The colour of borders and grids."""
     good: str
-    """Behind good news, in white letters."""
+    """The background of good news, in white letters."""
     bad: str
-    """Behind bad news, in white letters."""
+    """The background of bad news, in white letters."""
 
 
 LIGHT = Ground("#f5f6f8", "#ffffff", "#1b1f24", "#57606a", "#d5dae0", "#1a7f4b", "#c1121f")
@@ -56,7 +54,7 @@ DARK = Ground("#101317", "#1a1e24", "#e4e8ee", "#9aa4b0", "#363d47", "#17693f", 
 
 @cache
 def legible(colour: str, ground: Ground, contrast: float = 3.0) -> str:
-    """A colour, darkened or lightened until its WCAG contrast with the ground suffices (words need 4.5)."""
+    """A colour, darkened or lightened until its WCAG contrast with the ground suffices (text needs 4.5)."""
     behind = _luminance(_rgb(ground.card))
     own, end = _rgb(colour), float(behind < 0.5)
     for share in np.linspace(0, 1, 51):

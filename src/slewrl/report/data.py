@@ -1,4 +1,4 @@
-"""What a campaign's runs came to, read from their CSV files: the one thing every table and figure is made of.
+"""The results of a campaign's runs, read from their CSV files: what every table and figure is made of.
 
 Files are read when a figure asks for them, and once: a table of a thousand runs opens no file it does not need.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,24 @@ from slewrl.training.spec import RunSpec
 Array = NDArray[np.float64]
 FIELDS = ("environments", "learning_starts", "batch_size", "capacity", "evaluate_every", "evaluate_episodes")
 """Fields of a run that are named only where they vary within a campaign."""
-PAPERS_OPTIONS = ("mean_bound=tanh",)
-"""Options that say that a run does as the paper does; named, unless all runs of the campaign do."""
+PAPERS_OPTIONS = {"mean_bound=tanh"}
+"""Options of the paper's runs; a method's name has them even if all runs of the campaign share them."""
 PRINTED = "everything as the paper prints it"
 DEFAULTS = {name: getattr(RunSpec(), name) for name in FIELDS}
+Item = TypeVar("Item")
+Key = TypeVar("Key")
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Key -> its items, both in order of appearance."""
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 class Columns(dict[str, Array]):
-    """A CSV file of numbers: name of a column -> its values, one a row. At least one row.
+    """A CSV file of numbers with at least one row: name of a column -> its values.
 
     Args:
         path: the file.
@@ -48,7 +58,7 @@ class Columns(dict[str, Array]):
 
 
 class Cell(NamedTuple):
-    """Where a run belongs; runs of one cell differ in their seed alone, so another budget is another cell."""
+    """A cell of the tables; its runs differ in their seed alone, so another budget is another cell."""
 
     task: str
     limits: str
@@ -57,9 +67,14 @@ class Cell(NamedTuple):
     """The layer, and what sets it apart from the other runs of its campaign (`Names`)."""
     steps: int
 
+    @property
+    def place(self) -> "Cell":
+        """The cell without its method: methods with the same place are compared with each other."""
+        return self._replace(method="")
+
 
 class Names:
-    """What to call the parts of a campaign's runs, so that two runs share a cell only if their seed alone differs.
+    """Names for the parts of a campaign's runs, such that two runs share a cell only if their seed alone differs.
 
     Args:
         specs: all of the campaign, finished or not: a name should not change while the campaign goes on.
@@ -67,44 +82,38 @@ class Names:
 
     def __init__(self, specs: Sequence[RunSpec]) -> None:
         self._printed = all(map(_is_printed, specs))
-        self._options = Counter(option for spec in specs for option in set(self._said(spec)))
-        everyones = [option for option, n in self._options.items() if n == len(specs)]
-        self._shared = [option for option in everyones if option not in PAPERS_OPTIONS]
+        self._shared = set.intersection(*(set(self._options(spec)) for spec in specs)) - PAPERS_OPTIONS
         self._varied = [name for name in FIELDS if len({getattr(spec, name) for spec in specs}) > 1]
-        self._recipes: dict[str, set[str]] = {}
-        for spec in specs:
-            self._recipes.setdefault(spec.agent, set()).add(_recipe(spec))
-        self._files: dict[str, set[str]] = {}
-        for spec in specs:
-            self._files.setdefault(Path(spec.limits).stem, set()).add(spec.limits)
+        self._recipes = Counter(agent for agent, _ in {(spec.agent, _recipe(spec)) for spec in specs})
+        self._files = Counter(Path(limits).stem for limits in {spec.limits for spec in specs})
 
     @property
     def shared(self) -> list[str]:
-        """What all runs set."""
+        """Options that all runs set."""
         return [PRINTED] * self._printed + sorted(self._shared)
 
     def cell(self, spec: RunSpec) -> Cell:
-        """Where a run belongs."""
+        """The cell of a run."""
         return Cell(spec.task, self.limits(spec), spec.agent, self.method(spec), spec.steps)
 
     def limits(self, spec: RunSpec) -> str:
         """The name of a preset or of a file; with its folder where two files have the same name."""
         stem = Path(spec.limits).stem
-        return stem if len(self._files[stem]) == 1 else spec.limits
+        return stem if self._files[stem] == 1 else spec.limits
 
     def method(self, spec: RunSpec) -> str:
-        """The layer, and what was changed in it; what all runs of the campaign share goes without saying."""
+        """The layer and its changed options, without those that all runs of the campaign share."""
         extras = [spec.density] if spec.density != "normalized" and not self._printed else []
-        extras += [option for option in self._said(spec) if option not in self._shared]
+        extras += [option for option in self._options(spec) if option not in self._shared]
         usual = {**DEFAULTS, **recipes.find(spec.agent, spec.recipe).run}
         changed = [name for name in self._varied if getattr(spec, name) != usual[name]]
         extras += [f"{name}={getattr(spec, name)}" for name in changed]
-        varied = len(self._recipes[spec.agent]) > 1 and _recipe(spec) != recipes.default(spec.agent)
+        varied = self._recipes[spec.agent] > 1 and _recipe(spec) != recipes.default(spec.agent)
         if varied or _looks_printed(spec):
             extras.append(f"recipe={_recipe(spec)}")
         return " ".join([spec.layer, *extras])
 
-    def _said(self, spec: RunSpec) -> list[str]:
+    def _options(self, spec: RunSpec) -> list[str]:
         return changes(spec) if self._printed else options(spec)
 
 
@@ -119,22 +128,21 @@ def _is_printed(spec: RunSpec) -> bool:
 
 def _looks_printed(spec: RunSpec) -> bool:
     """Whether a run has the paper's entropy and mean, but not its recipe."""
-    return spec.density == "action" and set(PAPERS_OPTIONS) <= set(options(spec)) and not _is_printed(spec)
+    return spec.density == "action" and set(options(spec)) >= PAPERS_OPTIONS and not _is_printed(spec)
 
 
 def options(spec: RunSpec) -> list[str]:
-    """What a run sets of its layer, its agent and its task, a word each: ``hidden=32x32``."""
+    """The options of a run's layer, agent and task, a word each: ``hidden=32x32``."""
     every = (*spec.layer_options.items(), *spec.agent_options.items(), *spec.task_options.items())
     return [f"{name}={word(value)}" for name, value in sorted(every, key=itemgetter(0))]
 
 
 def changes(spec: RunSpec) -> list[str]:
-    """Those options that are neither our defaults nor, in a run as the paper prints it, the paper's."""
+    """The options that are neither our defaults nor, in a run as the paper prints it, the paper's."""
     if not _is_printed(spec):
         return options(spec)
-    papers = [
-        f"{name}={word(x)}" for part in PAPER["printed_options"](spec.agent, spec.layer) for name, x in part.items()
-    ]
+    parts = PAPER["printed_options"](spec.agent, spec.layer)
+    papers = [f"{name}={word(value)}" for part in parts for name, value in part.items()]
     return [option for option in options(spec) if option not in papers]
 
 
@@ -153,13 +161,13 @@ class Broken(NamedTuple):
 
     @classmethod
     def sum(cls, counts: "Iterable[Broken]") -> "Broken":
-        """Of several runs."""
-        counts = list(counts)
-        return cls(sum(one.actions for one in counts), sum(one.of for one in counts))
+        """The counts of several runs together."""
+        actions, of = zip((0, 0), *counts, strict=True)
+        return cls(sum(actions), sum(of))
 
     @property
     def text(self) -> str:
-        """As a cell has it."""
+        """Both numbers, as a cell of a table shows them."""
         return f"{self.actions:,} of {self.of:,}"
 
 
@@ -170,12 +178,6 @@ class Run:
     path: Path
     spec: RunSpec
     cell: Cell
-    """Where it belongs in a table."""
-
-    @property
-    def key(self) -> str:
-        """The name of its folder."""
-        return self.path.name
 
     @cached_property
     def evaluations(self) -> Columns:
@@ -193,20 +195,20 @@ class Run:
         return read_columns(self.path / "final" / "density.csv")
 
     def increments(self, most: int) -> Columns:
-        """final/increments.csv: some executed increments over their limits, a column for each joint.
+        """final/increments.csv: executed increments over their limits, a column for each joint.
 
-        ``most``: rows to take, evenly from all: a figure shows few of them, and reading them is what takes time.
+        ``most``: rows to read, evenly from all; reading them is what takes time.
         """
         return read_columns(self.path / "final" / "increments.csv", most)
 
     @cached_property
     def joints(self) -> tuple[str, ...]:
-        """Names, in the order of the action."""
+        """Names of the joints, in the order of the action."""
         return tuple(read_text(self.path / "final" / "increments.csv").partition("\n")[0].strip().split(","))
 
     @cached_property
     def joint_utilisation(self) -> Array:
-        """Of each joint at the last evaluation, (d,)."""
+        """Utilisation of each joint at the last evaluation, (d,)."""
         return np.array([self.evaluations[f"utilisation_{i}"][-1] for i in range(len(self.joints))])
 
     @property
@@ -221,12 +223,16 @@ class Run:
 
     @cached_property
     def trained(self) -> Broken:
-        """Of the training, warm-up and exploration included."""
-        return Broken(int(self._trained("violations")), round(self._trained("step")) * len(self.joints))
+        """Violations in training, warm-up and exploration included; the last row of train.csv has their sum."""
+        row, path = last_row(self.path / "train.csv"), self.path / "train.csv"
+        for name in ("violations", "step"):
+            if name not in row:
+                raise ValueError(f"{path} has no row with {name!r}, expected one for each 1 000 steps")
+        return Broken(int(float(row["violations"])), round(float(row["step"])) * len(self.joints))
 
     @cached_property
     def evaluated(self) -> Broken:
-        """Of every evaluation, the final one included: without exploration, so mostly fewer than in training."""
+        """Violations in every evaluation, the final one included: without exploration, so mostly fewer."""
         steps = self.evaluations["length_mean"].sum() * self.spec.evaluate_episodes + self.episodes["length"].sum()
         found = self.evaluations["violations"].sum() + self.episodes["violations"].sum()
         return Broken(int(found), round(steps) * len(self.joints))
@@ -236,31 +242,19 @@ class Run:
         """Joint actions that broke a limit, in training and in every evaluation."""
         return self.trained.actions + self.evaluated.actions
 
-    def _trained(self, name: str) -> float:
-        """What the last row of train.csv says."""
-        if name not in self._training:
-            path = self.path / "train.csv"
-            raise ValueError(f"{path} has no row with {name!r}, expected one for each 1 000 steps")
-        return float(self._training[name])
-
-    @cached_property
-    def _training(self) -> dict[str, str]:
-        """The last row of train.csv: the file grows with every thousand steps, so only its end is read."""
-        return last_row(self.path / "train.csv")
-
     @cached_property
     def rate(self) -> float:
-        """Training steps per second of CPU time, all updates and evaluations in; nan if nobody took the time."""
+        """Training steps per second of CPU time, updates and evaluations included; nan if it was not measured."""
         return float(last_row(self.path / "timing.csv").get("steps_per_cpu_second", "nan"))
 
     @property
     def cpu_hours(self) -> float:
-        """CPU time of the training; nan if nobody took it."""
+        """CPU time of the training; nan if it was not measured."""
         return self.spec.steps / self.rate / 3600
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
-        """What it was made with: commit and versions."""
+        """Commit and versions it was made with."""
         path = self.path / "provenance.json"
         return read_json(path) if path.exists() else {}
 
@@ -279,7 +273,7 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """The runs of one cell, a seed each."""
+    """The runs of one cell, one for each seed."""
 
     cell: Cell
     runs: tuple[Run, ...]
@@ -291,7 +285,7 @@ class Result:
 
     @property
     def as_shipped(self) -> bool:
-        """Whether nothing was changed in the layer, the agent or the task, be it for all runs of the campaign.
+        """Whether no option of the layer, the agent or the task was changed, not even for the whole campaign.
 
         What the paper prints is no change in a campaign that does all as printed.
         """
@@ -299,57 +293,51 @@ class Result:
 
     @property
     def joints(self) -> tuple[str, ...]:
-        """Names, in the order of the action."""
+        """Names of the joints, in the order of the action."""
         return self.runs[0].joints
 
-    @cached_property
-    def _by_seed(self) -> dict[Callable[[Run], float], Array]:
-        return {}
-
     def by_seed(self, number: Callable[[Run], float]) -> Array:
-        """A number of every run, (seeds,); taken once, however many tables ask."""
-        if number not in self._by_seed:
-            self._by_seed[number] = np.array([number(run) for run in self.runs])
-        return self._by_seed[number]
+        """A number of every run, (seeds,)."""
+        return np.array([number(run) for run in self.runs])
 
     @cached_property
     def returns(self) -> Array:
-        """Of the final evaluation, one for each seed."""
-        return np.array([run.final_return for run in self.runs])
+        """Return of the final evaluation, (seeds,)."""
+        return self.by_seed(lambda run: run.final_return)
 
     @cached_property
     def utilisations(self) -> Array:
-        """Of the final evaluation, one for each seed: the ratio of sums."""
-        return np.array([run.final_utilisation for run in self.runs])
+        """Utilisation in the final evaluation, (seeds,)."""
+        return self.by_seed(lambda run: run.final_utilisation)
 
     @cached_property
     def joint_utilisation(self) -> Array:
-        """Mean over the seeds for each joint, (d,)."""
+        """Utilisation of each joint, mean over the seeds, (d,)."""
         return np.mean([run.joint_utilisation for run in self.runs], axis=0)
 
     @cached_property
     def score(self) -> Score:
-        """Of the return."""
+        """The return over the seeds."""
         return score(self.returns)
 
     @cached_property
     def utilisation(self) -> Score:
-        """Of the share of the limits used."""
+        """The utilisation over the seeds."""
         return score(self.utilisations)
 
     @cached_property
     def trained(self) -> Broken:
-        """Of the training, over all runs."""
+        """Violations in training, over all runs."""
         return Broken.sum(run.trained for run in self.runs)
 
     @cached_property
     def evaluated(self) -> Broken:
-        """Of the evaluations, over all runs."""
+        """Violations in evaluations, over all runs."""
         return Broken.sum(run.evaluated for run in self.runs)
 
     @cached_property
     def broken(self) -> Broken:
-        """Of both."""
+        """Violations in training and evaluations, over all runs."""
         return Broken.sum((self.trained, self.evaluated))
 
     @property
@@ -372,7 +360,7 @@ class Results:
         about: what it is for, in a line.
         results: one for each cell.
         planned: how many runs the campaign has, finished or not.
-        shared: what all of them set, which no method's name repeats.
+        shared: options that all runs set, which no method's name repeats.
     """
 
     def __init__(
@@ -382,11 +370,9 @@ class Results:
         self.by_cell = {result.cell: result for result in results}
 
     def __iter__(self) -> Iterator[Result]:
-        """Cell by cell."""
         return iter(self.by_cell.values())
 
     def __len__(self) -> int:
-        """How many cells there are."""
         return len(self.by_cell)
 
     @cached_property
@@ -395,19 +381,18 @@ class Results:
         return tuple(run for result in self for run in result.runs)
 
     def where(self, **cell: Any) -> list[Result]:
-        """Those whose cell has these values, such as ``where(task="Ant-v5", method="ddsrad")``."""
+        """The results whose cell has these values, such as ``where(task="Ant-v5", method="ddsrad")``."""
         return [r for r in self if all(getattr(r.cell, name) == value for name, value in cell.items())]
 
     def get(self, task: str, limits: str, agent: str, layer: str) -> Result | None:
-        """That of a layer as it ships, at the largest budget there is; None if it was not run."""
+        """The result of a layer as it ships, at the largest budget there is; None if it was not run."""
         found = [r for r in self.where(task=task, limits=limits, agent=agent, method=layer) if r.as_shipped]
         return max(found, key=lambda result: result.cell.steps, default=None)
 
 
 def score(values: Array) -> Score:
     """Mean and deviation of one number per seed."""
-    mean, std = mean_std(values)
-    return Score(mean, std if len(values) > 1 else math.nan)
+    return Score(*mean_std(values))
 
 
 def load(*paths: Path) -> Results:
@@ -422,10 +407,7 @@ def load(*paths: Path) -> Results:
     if not runs:
         where = f"{' and '.join(map(str, paths))} {'has' if len(paths) == 1 else 'have'}"
         raise ValueError(f"{where} no finished run of {len(campaign.by_key)}, expected at least one to report on")
-    cells: dict[Cell, list[Run]] = {}
-    for run in runs:
-        cells.setdefault(run.cell, []).append(run)
-    results = [Result(cell, tuple(found)) for cell, found in cells.items()]
+    results = [Result(cell, tuple(found)) for cell, found in grouped(runs, lambda run: run.cell).items()]
     return Results(campaign.name, campaign.about, results, len(campaign.by_key), names.shared)
 
 

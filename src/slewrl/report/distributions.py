@@ -1,7 +1,7 @@
 """The distributions that intervals over few seeds need and numpy lacks: Student's t, central and not, beta and chi.
 
-Pure numerics without a dependency: a continued fraction for the incomplete beta function, Gauss-Legendre quadrature
-over the chi density for the noncentral t, and bisection for quantiles.
+A continued fraction for the incomplete beta function, Gauss-Legendre quadrature over the chi density for the noncentral
+t, and bisection for quantiles.
 """
 
 import math
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NODES = 200
-"""Of the quadrature; with 100 the powers of the tests agree to twelve digits already."""
+"""Nodes of the quadrature; with 100 the powers in the tests agree to twelve digits already."""
 TINY = 1e-300
 
 
@@ -60,14 +60,14 @@ def t_quantile(p: float, df: float) -> float:
     if p == 0.5:
         return 0.0
     tail = 2 * min(p, 1 - p)  # P(|T| > t), a beta's: no digits are lost far out
-    x = bisected(lambda x: beta_cdf(df / 2, 0.5, x) - tail, 0.0, 1.0)
+    x = beta_quantile(df / 2, 0.5, tail)
     return math.copysign(math.sqrt(df * (1 - x) / x), p - 0.5)
 
 
 def noncentral_t_cdf(t: float, df: float, shift: float) -> float:
     """P((Z + shift) / S <= t), Z standard normal and S = sqrt(chi²(df) / df) independent of it."""
     s, weights = _chi_grid(df)
-    return float(weights @ [_normal_cdf(t * x - shift) for x in s])
+    return float(weights @ [math.erfc((shift - t * x) / math.sqrt(2)) / 2 for x in s])
 
 
 def chi_cdf(s: float, df: float) -> float:
@@ -100,18 +100,13 @@ def _chi_grid(df: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _chi_end(df: float) -> float:
-    """Where nothing of S is left: nine of its standard deviations above 1."""
+    """An upper end of S: nine of its standard deviations above 1."""
     return 1 + 9 / math.sqrt(2 * df)
 
 
 def _chi_density(s: NDArray[np.float64], df: float) -> NDArray[np.float64]:
     front = math.log(2) + df / 2 * math.log(df / 2) - math.lgamma(df / 2)
-    density: NDArray[np.float64] = np.exp(front + (df - 1) * np.log(s) - df * s**2 / 2)
-    return density
-
-
-def _normal_cdf(z: float) -> float:
-    return math.erfc(-z / math.sqrt(2)) / 2
+    return np.exp(front + (df - 1) * np.log(s) - df * s**2 / 2)
 
 
 def bisected(rising: Callable[[float], float], low: float, high: float) -> float:

@@ -1,6 +1,6 @@
-"""A number taken from runs, with its interval: what a verdict is made of (docs/report.md has the formulas).
+"""Numbers taken from runs, with their intervals: what a verdict is made of (docs/report.md has the formulas).
 
-Both sides of a comparison are paired by seed where they have the same seeds; otherwise the interval is Welch's.
+The two samples of a comparison are paired by seed where they have the same seeds; otherwise the interval is Welch's.
 """
 
 import math
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.report import stats
-from slewrl.report.data import Result, Run
+from slewrl.report.data import Result, Run, score
 from slewrl.report.stats import ANYTHING, Interval
 
 Sample = Mapping[int, float]
@@ -24,11 +24,11 @@ COUNTED = "counted"
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, and how far other seeds could move it."""
+    """A number with its interval over the seeds."""
 
     value: float
     at: Callable[[float], Interval]
-    """Level -> the interval."""
+    """Confidence level -> the interval."""
     how: str = ""
     """What the interval rests on: "3 seeds, paired"."""
     why: str = ""
@@ -37,10 +37,6 @@ class Estimate:
     def interval(self, level: float = LEVEL) -> Interval:
         """The interval; all numbers, where this decides nothing."""
         return ANYTHING if self.why else self.at(level)
-
-    def undecided(self, why: str) -> "Estimate":
-        """The same number without a say; the first reason stays."""
-        return replace(self, why=self.why or why)
 
     def scaled(self, factor: float, offset: float) -> "Estimate":
         """factor * this + offset."""
@@ -59,7 +55,7 @@ def sample(result: Result, number: Callable[[Run], float]) -> Sample:
 
 def returns(result: Result) -> Sample:
     """The final return of every run."""
-    return dict(zip((run.spec.seed for run in result.runs), result.returns.tolist(), strict=True))
+    return sample(result, lambda run: run.final_return)
 
 
 def counted(value: float) -> Estimate:
@@ -68,7 +64,7 @@ def counted(value: float) -> Estimate:
 
 
 def mean(one: Sample) -> Estimate:
-    """Of one side."""
+    """The mean of one sample."""
     values = arrays(one)[0]
     return _estimate(float(values.mean()), lambda level: stats.t_interval(values, level), one)
 
@@ -76,60 +72,58 @@ def mean(one: Sample) -> Estimate:
 def cv(one: Sample) -> Estimate:
     """100 std / |mean|, in percent; nan of a mean of 0."""
     values = arrays(one)[0]
-    average, std = stats.mean_std(values)
-    value = 100 * std / abs(average) if average else math.nan
-    return _estimate(value, lambda level: stats.cv_interval(values, level), one)
+    return _estimate(score(values).cv, lambda level: stats.cv_interval(values, level), one)
 
 
 def difference(one: Sample, other: Sample) -> Estimate:
-    """Of the means."""
+    """The difference of two means."""
     x, y = arrays(one, other)
     value = float(x.mean() - y.mean())
     return _estimate(value, lambda level: stats.difference_interval(x, y, paired(one, other), level), one, other)
 
 
 def ratio(one: Sample, other: Sample) -> Estimate:
-    """Of the means, 0 or less if the first is; none (nan) where the second would turn its meaning around."""
+    """The ratio of two means; nan unless the second is above 0."""
     x, y = arrays(one, other)
     value = float(x.mean() / y.mean()) if y.mean() > 0 else math.nan
     return _estimate(value, lambda level: stats.ratio_interval(x, y, paired(one, other), level), one, other)
 
 
 def function(statistic: Callable[[list[NDArray[np.float64]]], float], *sides: Sample) -> Estimate:
-    """Any smooth function of the sides' runs, by the jackknife; nan where it is not defined without some run."""
+    """Any smooth function of the samples, by the jackknife; nan where it is not defined without some run."""
     found, together = arrays(*sides), paired(*sides)
     at = lambda level: stats.jackknife_interval(found, statistic, together, level)  # noqa: E731
     return _estimate(statistic(found), at, *sides)
 
 
 def smallest(estimates: Sequence[Estimate]) -> Estimate:
-    """Of several numbers the smallest.
+    """The smallest of several numbers.
 
-    That it lies above a bound takes all of them, each at the level asked for; that it lies below takes one of them,
-    which is Bonferroni's case: with k of them its tail is a k-th.
+    It lies above a bound if all of them do, each at the level asked for; it lies below if one of them does, so the
+    tail of each of k is divided by k (Bonferroni).
     """
     k = len(estimates)
-    least = min(estimates, key=lambda one: (math.isnan(one.value), one.value))
+    lowest = min(estimates, key=lambda one: (math.isnan(one.value), one.value))
 
     def at(level: float) -> Interval:
         low = min(one.interval(level)[0] for one in estimates)
         return low, min(one.interval(1 - (1 - level) / k)[1] for one in estimates)
 
-    return replace(least, at=at, why=least.why if all(one.why for one in estimates) else "")
+    return replace(lowest, at=at, why=lowest.why if all(one.why for one in estimates) else "")
 
 
 def largest(estimates: Sequence[Estimate]) -> Estimate:
-    """Of several numbers the largest; see `smallest`."""
+    """The largest of several numbers; see `smallest`."""
     return smallest([one.scaled(-1, 0) for one in estimates]).scaled(-1, 0)
 
 
 def paired(*sides: Sample) -> bool:
-    """Whether all sides have the same seeds, and more than one side there is."""
+    """Whether there are several samples, all with the same seeds."""
     return len(sides) > 1 and all(set(side) == set(sides[0]) for side in sides)
 
 
 def arrays(*sides: Sample) -> list[NDArray[np.float64]]:
-    """The numbers of each side, in the order of the seeds."""
+    """The numbers of each sample, in the order of the seeds."""
     return [np.array([side[seed] for seed in sorted(side)]) for side in sides]
 
 

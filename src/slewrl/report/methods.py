@@ -1,4 +1,4 @@
-"""What to call each method, and in which order to show them: the paper's six first, then ours."""
+"""The names of methods in tables, and their order: the paper's six first, then ours."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -26,8 +26,8 @@ LABELS = {
 }
 """Layer -> name in a table; the paper's names for the paper's methods."""
 PAPER_MODE = "action mean_bound=tanh"
-"""What the paper does where our defaults differ (docs/deviations.md)."""
-WORDS = {
+"""The paper's options where our defaults differ (docs/deviations.md)."""
+OPTION_LABELS = {
     PAPER_MODE: "paper mode",
     f"{PAPER_MODE} recipe=paper": "paper mode",
     "action_scaled": "scaled entropy",
@@ -36,13 +36,13 @@ WORDS = {
 }
 BACKBONES = {"sac": "SAC", "td3": "TD3", "fastsac": "FastSAC", "ppo": "PPO", "ppo_lag": "PPO-Lagrangian"}
 ROBOT_METHODS = ("boxpre", "post", "srad_qp", "srad_ball", "dtanh", "ddsrad")
-"""In the order of the paper's table of the robots, which is not that of its others."""
+"""The order of the paper's table of the robots, which is not that of its others."""
 REFERENCE = "ddsrad"
 """The method that every other is compared with."""
 UNLIMITED = "none"
 """The one layer that promises no limit."""
 PRICED = "ppo_lag"
-"""The agent that pays for each violation instead: with the layer above, which it needs, a soft constraint."""
+"""The agent with a price on violations instead: with the layer above, which it needs, a soft constraint."""
 
 
 class Note(NamedTuple):
@@ -64,7 +64,7 @@ NOTES = {
 
 
 def kind(layer: str, agent: str) -> str:
-    """What a method is known by: its layer, but a Lagrangian, which has none, by its agent."""
+    """The key of a method: its layer or, for a Lagrangian, which has none, its agent."""
     return PRICED if (layer, agent) == (UNLIMITED, PRICED) else layer
 
 
@@ -74,7 +74,7 @@ def note(result: Result) -> Note:
 
 
 def notes(results: Iterable[Result]) -> list[str]:
-    """Those that a table of ``results`` needs."""
+    """The footnotes that a table of ``results`` needs."""
     needed = {note(result) for result in results}
     return [f"{one.mark} {one.text}" for one in NOTES.values() if one in needed]
 
@@ -85,22 +85,22 @@ def promises(result: Result) -> bool:
 
 
 def prices(result: Result) -> bool:
-    """Whether it pays for violations instead."""
+    """Whether a method has a price on violations instead."""
     return kind(result.layer, result.cell.agent) == PRICED
 
 
 def label(method: str, agent: str = "") -> str:
-    """A method's name: its layer's, or a Lagrangian's own, and in brackets what was changed in it."""
+    """A method's name: its layer's, or a Lagrangian's own, and in brackets its changed options."""
     layer, _, changes = method.partition(" ")
     name = BACKBONES[PRICED] if kind(layer, agent) == PRICED else LABELS.get(layer, layer.rpartition(":")[2])
-    if changes in WORDS:
-        return f"{name} ({WORDS[changes]})"
-    words = [WORDS.get(change, change.replace("penalty_weight=", "λ = ")) for change in changes.split()]
-    return f"{name} ({', '.join(words)})" if words else name
+    if changes in OPTION_LABELS:
+        return f"{name} ({OPTION_LABELS[changes]})"
+    texts = [OPTION_LABELS.get(change, change.replace("penalty_weight=", "λ = ")) for change in changes.split()]
+    return f"{name} ({', '.join(texts)})" if texts else name
 
 
 def called(result: Result) -> str:
-    """What a table calls a result's method."""
+    """The name of a result's method in a table."""
     return label(result.cell.method, result.cell.agent)
 
 
@@ -109,12 +109,8 @@ def backbone(agent: str) -> str:
     return BACKBONES.get(agent, agent)
 
 
-def place(result: Result, first: Sequence[str] = METHODS) -> tuple[int, str]:
-    """Sorts results into the order of the tables; a layer of the user's own comes last."""
-    known = (*first, *RIVALS)
-    return (known.index(result.layer) if result.layer in known else len(known)), result.cell.method
-
-
 def in_order(results: Sequence[Result], first: Sequence[str] = METHODS) -> list[Result]:
-    """As the tables have them; ``first``: the paper's methods."""
-    return sorted(results, key=lambda result: place(result, first))
+    """Results in the order of the tables: those of ``first``, the paper's, our own, then the user's own layers."""
+    known = (*first, *RIVALS)
+    places = {layer: i for i, layer in enumerate(known)}
+    return sorted(results, key=lambda r: (places.get(r.layer, len(known)), r.cell.method))

@@ -6,23 +6,22 @@ A page is one file that needs no network, follows the reader's colour scheme, an
 import base64
 import dataclasses
 import hashlib
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from slewrl.report.colours import DARK, LIGHT, Ground
+from slewrl.report.colours import DARK, LIGHT
 
 TEMPLATES = Path(__file__).with_name("templates")
 UNSAFE = re.compile(r"[^\w !$'()*+,\-./:;<=>?@\[\]{|}~]+", re.ASCII)
-"""What an address cannot hold as it is."""
+"""Characters that an address cannot hold as they are."""
 
 
 # ---------------------------------------------------------------------- what a page is made of
@@ -30,60 +29,47 @@ UNSAFE = re.compile(r"[^\w !$'()*+,\-./:;<=>?@\[\]{|}~]+", re.ASCII)
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry of a table."""
+    """One cell of a table."""
 
     text: str
     value: float | None = None
-    """The exact number, to sort by; nan if there is none. None of words."""
+    """The exact number, to sort by; nan if there is none, None for text."""
     kind: str = ""
     """Classes of the style sheet."""
     small: str = ""
     """A second line."""
     links: Sequence[tuple[str, str]] = ()
-    """Words and addresses, after the text."""
+    """Texts and addresses of links, after the text."""
     head: bool = False
     """Whether it names its row."""
-
-    @property
-    def exact(self) -> str:
-        """The number as JavaScript reads it; "" if there is none, which is sorted last."""
-        return "" if self.value is None or math.isnan(self.value) else repr(float(self.value))
 
 
 @dataclass(frozen=True)
 class DataTable:
     """Rows that sort and filter, in a box that scrolls where the page must not."""
 
-    part: ClassVar[str] = "table"
     name: str
     heads: Sequence[str]
-    """With # before those of numbers; none for a list of facts."""
+    """Headings, with # before those of numbers; none for a list of facts."""
     rows: Sequence[Sequence[Cell]]
     example: str = ""
-    """What one might filter by; "" for a table that neither sorts nor filters."""
+    """An example of a filter; "" for a table that neither sorts nor filters."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure with its words."""
+    """A figure with its title and caption."""
 
-    part: ClassVar[str] = "picture"
     title: str
     caption: str
     address: Markup
     """Made by `svg_address`."""
 
-    @property
-    def alt(self) -> str:
-        """What it shows, for those who do not see it."""
-        return f"{self.title}. {self.caption}"
-
 
 @dataclass(frozen=True)
 class Words:
-    """A paragraph; ``code`` is what to type, after it."""
+    """A paragraph; ``code`` is a command after it."""
 
-    part: ClassVar[str] = "words"
     text: str
     kind: str = "caption"
     code: str = ""
@@ -93,24 +79,21 @@ class Words:
 class Bullets:
     """A list of sentences."""
 
-    part: ClassVar[str] = "bullets"
     items: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Commands:
-    """What to type, numbered: ``name`` and a number is each one's anchor."""
+    """Numbered commands; ``name`` and the number are each one's anchor."""
 
-    part: ClassVar[str] = "commands"
     name: str
     lines: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what they are."""
+    """A list of names and their values."""
 
-    part: ClassVar[str] = "facts"
     facts: Mapping[str, str]
 
 
@@ -118,15 +101,13 @@ class Facts:
 class Heading:
     """A title inside a card."""
 
-    part: ClassVar[str] = "heading"
     text: str
 
 
 @dataclass(frozen=True)
 class Folded:
-    """What is shown only when asked for."""
+    """Blocks that are shown only on a click."""
 
-    part: ClassVar[str] = "folded"
     summary: str
     blocks: Sequence["Block"]
 
@@ -148,7 +129,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Badge:
-    """A page's first words: good news, or bad."""
+    """A page's headline: good news, or bad."""
 
     good: bool
     headline: str
@@ -157,7 +138,7 @@ class Badge:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything on it."""
+    """A page and everything on it."""
 
     title: str
     lead: str
@@ -165,21 +146,15 @@ class Page:
     cards: Sequence[Card]
 
     def html(self) -> str:
-        """One file."""
+        """The page as one HTML file."""
         script = _file("page.js")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        return (
-            _environment()
-            .get_template("page.html")
-            .render(
-                page=self,
-                style=_file("page.css"),
-                light=_variables(LIGHT),
-                dark=_variables(DARK),
-                script=script,
-                hash=Markup(f"sha256-{digest}"),
-            )
+        light, dark = (
+            Markup(" ".join(f"--{name}: {value};" for name, value in dataclasses.asdict(ground).items()))
+            for ground in (LIGHT, DARK)
         )
+        template, digest = _environment().get_template("page.html"), Markup(f"sha256-{digest}")
+        return template.render(page=self, style=_file("page.css"), light=light, dark=dark, script=script, hash=digest)
 
 
 # ---------------------------------------------------------------------- how it is written
@@ -204,14 +179,9 @@ def _environment() -> Environment:
 
 
 def _thousands(value: Any) -> Any:
-    """Words with their thousands kept together; what is markup stays as it is."""
+    """Text with the groups of its numbers kept together; markup stays as it is."""
     return re.sub(r"(?<=\d) (?=\d{3}\b)", "\u202f", value) if type(value) is str else value
 
 
 def _file(name: str) -> Markup:
     return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
-
-
-def _variables(ground: Ground) -> Markup:
-    """A ground's colours for a style sheet."""
-    return Markup(" ".join(f"--{name}: {value};" for name, value in dataclasses.asdict(ground).items()))

@@ -1,7 +1,4 @@
-"""Who came first, among whom, and whether that is a lead.
-
-What is the best of one, leaves others out in silence, or takes the highest mean for the best method, misleads.
-"""
+"""Which method came first, among which others, and whether that is a lead."""
 
 from collections.abc import Iterable, Sequence
 
@@ -23,9 +20,9 @@ def by_return(results: Iterable[Result]) -> list[Result]:
 
 
 def lead(panel: Sequence[Result], beside: str = "") -> str:
-    """Who has the highest mean return, and of how many; of one method what it returns, for there is nothing to lead.
+    """Which method has the highest mean return, and of how many; a single method's return.
 
-    ``beside``: what to say of the first behind its return.
+    ``beside``: text about the first, after its return.
     """
     first, ranked = best(panel), contenders(panel)
     name, score = called(first), plus_minus(first.score, amount) + beside
@@ -46,21 +43,21 @@ def leads(first: Result, panel: Sequence[Result]) -> str:
     Any of the panel could have come first, so each interval gets its share of the 5 % (Bonferroni).
     """
     others = [r for r in panel if r is not first]
-    following = max(others, key=lambda r: r.score.mean)
+    second = max(others, key=lambda r: r.score.mean)
     ahead = all(is_ahead(first, other, len(others)) for other in others)
-    by = f"over {called(following)}, the next, by {said(_ahead_by(first, following))}"
+    by = f"over {called(second)}, the next, by {said(_ahead_by(first, second))}"
     if nobody_learned(panel):
         return f"whether it leads is {UNDECIDED}: {NOBODY}"
     return f"it leads, {by}" if ahead else f"whether it leads is {UNDECIDED}: {by}"
 
 
 def is_ahead(first: Result, other: Result, comparisons: int) -> bool:
-    """Whether one is told from another by the interval of their difference, one of so many comparisons."""
+    """Whether the interval of the difference of two results, one of so many comparisons, is above 0."""
     return _ahead_by(first, other).interval(1 - (1 - e.LEVEL) / comparisons)[0] > 0
 
 
 def trails(other: Result, first: Result, panel: Sequence[Result]) -> str:
-    """By how much one is behind the first of a panel, and whether they are told apart."""
+    """By how much a result is behind the first of a panel, and whether they are told apart."""
     if nobody_learned([first, other]):
         return f"behind by {said(_ahead_by(first, other))}: {UNDECIDED}, {NOBODY}"
     apart = is_ahead(first, other, max(len(panel) - 1, 1))
@@ -81,10 +78,10 @@ def _ahead_by(first: Result, other: Result) -> e.Estimate:
 
 
 def unranked(panel: Sequence[Result]) -> str:
-    """The others, and why they do not compete; "" if all do, or none does."""
+    """The methods that are not ranked, and why; "" if all are, or none is."""
     ranked = contenders(panel)
-    words = [called(r) + _why(r) for r in panel if r not in ranked] if ranked else []
-    return f"; not ranked: {', '.join(words)}" if words else ""
+    others = [called(r) + _why(r) for r in panel if r not in ranked] if ranked else []
+    return f"; not ranked: {', '.join(others)}" if others else ""
 
 
 def _why(result: Result) -> str:
@@ -94,7 +91,7 @@ def _why(result: Result) -> str:
 
 
 def seeds(panel: Sequence[Result]) -> str:
-    """What a curve with its band is of."""
+    """What a curve and its band show, for a caption."""
     counts = sorted({len(r.runs) for r in panel})
     if counts == [1]:
         return "one seed"

@@ -1,4 +1,4 @@
-"""What the paper adds to a report: reached by dotted names alone, so that a report stands without it."""
+"""The paper's part in a report, by dotted names alone, so that a report stands without it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ PAPER = Registry(
         "under_other_limits": "slewrl.paper.values:under_other_limits",
     },
 )
-"""What a report asks of it: whether a run does as printed, its numbers, and its names of limits."""
+"""The paper's functions that a report calls: whether a run does as printed, its numbers, and its names of limits."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Section:
     """A part of a report that not every campaign has."""
 
     card: "Card"
-    """On the page."""
+    """Its card on the page."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Name in tables/ -> text."""
     notice: str = ""
-    """What to say when the report is made; "" for nothing."""
+    """A message for the console; "" for none."""
 
 
 Make = Callable[["Results", Path | None], Section | None]
-"""From the results and the campaign's folder, if it is one campaign; None where there is nothing to say."""
+"""Makes a section from the results and the folder of a single campaign; None where the campaign has none."""
 SECTIONS = Registry(
     "section",
     {
@@ -53,6 +53,6 @@ SECTIONS = Registry(
 
 
 def sections_of(results: "Results", folder: Path | None) -> list[Section]:
-    """Those that a campaign has."""
+    """The sections that a campaign has."""
     makes: Sequence[Make] = list(SECTIONS.values())
     return [section for make in makes if (section := make(results, folder))]

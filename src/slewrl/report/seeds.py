@@ -1,7 +1,4 @@
-"""What the seeds say one by one: returns and intervals, how often DD-SRad is beaten, rows for other programs, spreads.
-
-Of three seeds a mean hides as much as it shows, so up to `FEW` are all there to be read.
-"""
+"""Results seed by seed: returns and intervals, how often DD-SRad is beaten, rows for other programs, spreads."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +9,6 @@ import numpy as np
 from slewrl.report import estimates as e
 from slewrl.report import walking
 from slewrl.report.data import Result, Results, Score
-from slewrl.report.estimates import LEVEL
 from slewrl.report.methods import LABELS, REFERENCE, backbone, in_order
 from slewrl.report.stats import (
     Interval,
@@ -22,7 +18,7 @@ from slewrl.report.stats import (
     std_interval,
     t_interval,
 )
-from slewrl.report.tables import Column, Table, amount, count, score_of, tables
+from slewrl.report.tables import Column, Table, amount, by_limits_and_agent, score_of, where
 
 FEW = 5
 """Seeds that are shown one by one."""
@@ -34,44 +30,32 @@ METHOD = (
     "95 % intervals: of the mean by Student’s t over the seeds; of P, the chance that a run is better than one of "
     f"{LABELS[REFERENCE]}’s (ties count half), by Clopper and Pearson with as many trials as the side with fewer seeds"
 )
-"""How the intervals are made, for a legend."""
+"""The method of the intervals, for a legend."""
 
 
 def by_seed(result: Result) -> str:
-    """Every seed's return, in the order of the seeds; of many how many they are."""
+    """Every seed's return, in the order of the seeds; of many seeds their number."""
     if len(result.runs) > FEW:
         return f"{len(result.runs)} seeds"
-    ordered = sorted(zip((run.spec.seed for run in result.runs), result.returns.tolist(), strict=True))
-    return ", ".join(amount(value) for _, value in ordered)
-
-
-def interval(result: Result) -> Interval:
-    """Of the mean return, by t; without ends of one seed."""
-    return t_interval(result.returns, LEVEL)
-
-
-def mean_and_interval(result: Result) -> str:
-    """The mean return and its interval; one seed has none."""
-    return amount(result.score.mean) + _brackets(interval(result), amount)
-
-
-def reference_of(result: Result, panel: Iterable[Result]) -> Result | None:
-    """What a result is compared with: DD-SRad in the same place at the same budget; None for itself."""
-    wanted = result.cell._replace(method=REFERENCE)
-    return next((other for other in panel if other.cell == wanted and other is not result), None)
+    return ", ".join(amount(value) for _, value in sorted(e.returns(result).items()))
 
 
 def improvement(result: Result, panel: Iterable[Result]) -> Chance | None:
-    """P(a run is better than one of DD-SRad's), and its interval; None without any to compare with."""
-    other = reference_of(result, panel)
+    """P(a run is better than one of DD-SRad's in the same place), and its interval; None without any."""
+    reference = result.cell._replace(method=REFERENCE)
+    other = next((r for r in panel if r.cell == reference and r is not result), None)
     if other is None:
         return None
     chance = probability_of_improvement(result.returns, other.returns)
-    return chance, *improvement_interval(result.returns, other.returns, LEVEL)
+    return chance, *improvement_interval(result.returns, other.returns)
+
+
+def _mean_and_interval(result: Result) -> str:
+    return amount(result.score.mean) + _brackets(t_interval(result.returns), amount)
 
 
 def improvement_text(result: Result, panel: Iterable[Result]) -> str:
-    """As a cell has it."""
+    """`improvement`, as a cell of a table shows it."""
     found = improvement(result, panel)
     return "–" if found is None else f"{found[0]:.2f}{_brackets(found[1:], '{:.2f}'.format)}"
 
@@ -83,21 +67,17 @@ def _brackets(ends: Interval, show: Callable[[float], str]) -> str:
 
 COLUMNS = (
     Column("by seed", score_of, amount, text=lambda result, panel: by_seed(result)),
-    Column("mean (95 %)", score_of, amount, text=lambda result, panel: mean_and_interval(result)),
+    Column("mean (95 %)", score_of, amount, text=lambda result, panel: _mean_and_interval(result)),
     Column(HEADING, score_of, amount, text=improvement_text),
 )
 
 
 def seed_tables(results: Results) -> list[Table]:
-    """One for each backbone under each set of limits: returns seed by seed."""
-    found: dict[tuple[str, str], list[Result]] = {}
-    for table in tables(results):
-        there: list[Result] = found.setdefault((table.limits, table.agent), [])
-        there += [result for result in table.results if result not in there]
+    """A table of returns seed by seed for each backbone under each set of limits."""
     says = f"final return of every seed, where there are no more than {FEW}; {METHOD}"
     return [
         Table(limits, agent, tuple(there), COLUMNS, "return, seed by seed", says=says)
-        for (limits, agent), there in found.items()
+        for (limits, agent), there in by_limits_and_agent(results)
     ]
 
 
@@ -110,17 +90,17 @@ def tidy(results: Results) -> list[Row]:
 
 
 def rows_of(r: Result, results: Results) -> list[Row]:
-    """Those of one result."""
+    """The rows of one result."""
     found = [
-        _row(r, "return", r.score, t_interval(r.returns, LEVEL), r.returns.tolist()),
-        _row(r, "return_cv", Score(r.score.cv, math.nan), cv_interval(r.returns, LEVEL)),
-        _row(r, "utilisation", r.utilisation, t_interval(r.utilisations, LEVEL), r.utilisations.tolist()),
+        _row(r, "return", r.score, t_interval(r.returns), r.returns.tolist()),
+        _row(r, "return_cv", Score(r.score.cv, math.nan), cv_interval(r.returns)),
+        _row(r, "utilisation", r.utilisation, t_interval(r.utilisations), r.utilisations.tolist()),
     ]
     if chance := improvement(r, results):
         found.append(_row(r, "p_improvement", Score(chance[0], math.nan), (chance[1], chance[2])))
     for name, metric in walking.METRICS.items() if walking.is_walking(r) else ():
         value, values = metric.score(r), metric.values(r)
-        ends = (math.nan, math.nan) if math.isnan(value.mean) else t_interval(values, LEVEL)
+        ends = (math.nan, math.nan) if math.isnan(value.mean) else t_interval(values)
         found = [row for row in found if row["metric"] != name]
         found.append(_row(r, name, value, ends, values.tolist()))
     return found
@@ -148,17 +128,17 @@ def _row(r: Result, metric: str, value: Score, ends: Interval, values: Sequence[
 
 
 class Spread(NamedTuple):
-    """Of two methods in one place."""
+    """How much the returns of two methods vary in one place."""
 
     where: str
     """Task, limits, backbone and budget."""
     sd: float
-    """Pooled over both methods."""
+    """Standard deviation over the seeds, pooled over both methods."""
     sd_interval: Interval
     difference: e.Estimate
-    """Of their mean returns, the first less the second."""
+    """Difference of their mean returns, the first less the second."""
     correlation: float
-    """Of their returns over the seeds they share; nan without three of them."""
+    """Correlation of their returns over the seeds they share; nan without three of them."""
 
 
 def spreads(results: Results, layers: Sequence[str]) -> list[Spread]:
@@ -166,8 +146,8 @@ def spreads(results: Results, layers: Sequence[str]) -> list[Spread]:
     if len(layers) != 2:
         raise ValueError(f"--layers is {' '.join(layers) or 'missing'}, expected two, such as: --layers ddsrad boxpro")
     one, other = (results.where(method=layer) for layer in layers)
-    there = {r.cell._replace(method=""): r for r in other}
-    pairs = [(r, there[cell]) for r in one if (cell := r.cell._replace(method="")) in there]
+    there = {r.cell.place: r for r in other}
+    pairs = [(r, there[r.cell.place]) for r in one if r.cell.place in there]
     found = [_spread(*pair) for pair in pairs if min(len(r.runs) for r in pair) > 1]
     if not found:
         known = ", ".join(sorted({r.cell.method for r in results if len(r.runs) > 1})) or "nothing"
@@ -183,9 +163,7 @@ def _spread(one: Result, other: Result) -> Spread:
     df = len(x) + len(y) - 2
     squares = sum(float(((values - values.mean()) ** 2).sum()) for values in e.arrays(x, y))
     sd = math.sqrt(squares / df)
-    cell = one.cell
-    where = f"{cell.task}, {cell.limits} limits, {backbone(cell.agent)}, {count(cell.steps)} steps"
-    return Spread(where, sd, std_interval(sd, df + 1), e.difference(x, y), _correlation(x, y))
+    return Spread(where(one.cell), sd, std_interval(sd, df + 1), e.difference(x, y), _correlation(x, y))
 
 
 def _correlation(x: e.Sample, y: e.Sample) -> float:

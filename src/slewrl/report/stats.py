@@ -1,12 +1,11 @@
-"""What several runs on several tasks say together: aggregates, intervals and comparisons. Pure functions of arrays.
+"""Statistics of several runs on several tasks: aggregates, intervals and comparisons, as pure functions of arrays.
 
-Scores are an array (runs, tasks), or (runs,) of one task, or a sequence of arrays (runs,), one a task, where the tasks
-have different numbers of runs. `metrics.return_cv` is the coefficient of variation.
+Scores of several tasks are a sequence of arrays (runs,), one for each task; their numbers of runs may differ.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,36 +16,33 @@ Interval = tuple[float, float]
 """Low and high end; (-inf, inf) where the runs say nothing."""
 ANYTHING: Interval = (-math.inf, math.inf)
 MOST_SEEDS = 1_000_000
-"""What nobody will run."""
+"""More than anybody will run."""
 NO_SHIFT = 1e-9
 """As good as 0: without it a bisection would go on for a thousand halvings."""
 SHARP = 30.0
 """A mean this many standard errors from 0 is as good as known beside its standard deviation."""
-Scores = NDArray[np.floating] | Sequence[NDArray[np.floating]]
+Floats = NDArray[np.floating]
 Tasks = list[NDArray[np.float64]]
-Value = TypeVar("Value", float, NDArray[np.float64])
 
 
-def mean_std(scores: NDArray[np.floating]) -> tuple[float, float]:
+def mean_std(scores: Floats) -> tuple[float, float]:
     """Mean and sample standard deviation, sqrt(sum (s - mean)^2 / (runs - 1)), of scores (runs,); nan of one run."""
     runs = _numbers(scores, "scores")
-    return float(runs.mean()), float(runs.std(ddof=1)) if len(runs) > 1 else float("nan")
+    return float(runs.mean()), float(runs.std(ddof=1)) if len(runs) > 1 else math.nan
 
 
 # ---------------------------------------------------------------------- intervals over few runs
 
 
-def t_interval(values: NDArray[np.floating], level: float = 0.95) -> Interval:
-    """Of the mean: mean -/+ t(n - 1) s / sqrt(n). Exact for Gaussian runs however few; one run says nothing."""
+def t_interval(values: Floats, level: float = 0.95) -> Interval:
+    """Interval of the mean: mean -/+ t(n - 1) s / sqrt(n), exact for Gaussian runs; one run says nothing."""
     runs = _numbers(values, "values")
     mean, std = mean_std(runs)
     return around(mean, std / math.sqrt(len(runs)), len(runs) - 1, level) if len(runs) > 1 else ANYTHING
 
 
-def difference_interval(
-    x: NDArray[np.floating], y: NDArray[np.floating], paired: bool = False, level: float = 0.95
-) -> Interval:
-    """Of mean(x) - mean(y): that of x_i - y_i if paired, Welch's if not. One run on a side says nothing."""
+def difference_interval(x: Floats, y: Floats, paired: bool = False, level: float = 0.95) -> Interval:
+    """Interval of mean(x) - mean(y): that of x_i - y_i if paired, Welch's if not. One run on a side says nothing."""
     one, other = _pair(x, y, paired)
     if paired:
         return t_interval(one - other, level)
@@ -57,10 +53,8 @@ def difference_interval(
     return around(float(one.mean() - other.mean()), math.sqrt(sum(errors)), df, level)
 
 
-def ratio_interval(
-    x: NDArray[np.floating], y: NDArray[np.floating], paired: bool = False, level: float = 0.95
-) -> Interval:
-    """Of mean(x) / mean(y), by Fieller: every r for which the interval of x - r y holds 0.
+def ratio_interval(x: Floats, y: Floats, paired: bool = False, level: float = 0.95) -> Interval:
+    """Interval of mean(x) / mean(y), by Fieller: every r for which the interval of x - r y holds 0.
 
     The whole line where mean(y) is not told from 0, or either side has one run.
     """
@@ -83,21 +77,19 @@ def ratio_interval(
     return (half - root) / lead, (half + root) / lead
 
 
-def cv_interval(values: NDArray[np.floating], level: float = 0.95) -> Interval:
-    """Of 100 sigma / |mu|, in percent: sqrt(n) mean / s is noncentral t around sqrt(n) mu / sigma.
+def cv_interval(values: Floats, level: float = 0.95) -> Interval:
+    """Interval of 100 sigma / |mu|, in percent: sqrt(n) mean / s is noncentral t around sqrt(n) mu / sigma.
 
     Exact for Gaussian runs. The high end is infinite where the mean is not told from 0.
     """
-    runs = _numbers(values, "values")
-    if len(runs) < 2:
+    (mean, std), n = mean_std(values), len(values)
+    if n < 2 or (std == 0 and mean == 0):
         return 0.0, math.inf
-    (mean, std), n = mean_std(runs), len(runs)
     if std == 0:
-        return (0.0, 0.0) if mean else (0.0, math.inf)
+        return 0.0, 0.0
     t, tail = math.sqrt(n) * abs(mean) / std, (1 - level) / 2
     if t > SHARP:
-        low, high = (100 * std / abs(mean) / chi_quantile(p, n - 1) for p in (1 - tail, tail))
-        return low, high
+        return std_interval(100 * std / abs(mean), n, level)
 
     def shift(share: float) -> float:
         """The noncentrality for which this share of t lies below ours."""
@@ -108,7 +100,7 @@ def cv_interval(values: NDArray[np.floating], level: float = 0.95) -> Interval:
 
 
 def std_interval(std: float, runs: int, level: float = 0.95) -> Interval:
-    """Of the standard deviation behind a sample one: s / sqrt(chi²(n - 1) / (n - 1))."""
+    """Interval of the true standard deviation behind a sample one: s / sqrt(chi²(n - 1) / (n - 1))."""
     if runs < 2:
         return 0.0, math.inf
     low, high = (chi_quantile(p, runs - 1) for p in ((1 + level) / 2, (1 - level) / 2))
@@ -116,17 +108,14 @@ def std_interval(std: float, runs: int, level: float = 0.95) -> Interval:
 
 
 def jackknife_interval(
-    groups: Sequence[NDArray[np.floating]],
-    statistic: Callable[[Tasks], float],
-    paired: bool = False,
-    level: float = 0.95,
+    groups: Sequence[Floats], statistic: Callable[[Tasks], float], paired: bool = False, level: float = 0.95
 ) -> Interval:
-    """Of any smooth function of several groups of runs, by leaving out a run at a time; t with Welch's df.
+    """Interval of any smooth function of several groups of runs, by leaving out a run at a time; t with Welch's df.
 
-    ``paired``: entry i of every group is the same seed's, and leaves with it. For a difference of means this is
+    ``paired``: entry i of every group has the same seed, and is left out with it. For a difference of means this is
     `difference_interval` itself; for other statistics it is an approximation.
     """
-    found = _tasks(list(groups), "groups")
+    found = _tasks(groups, "groups")
     if min(map(len, found)) < 2:
         return ANYTHING
     together = [range(len(found))] if paired else [[k] for k in range(len(found))]
@@ -158,14 +147,10 @@ def satterthwaite(errors: Sequence[float], dfs: Sequence[float]) -> float:
 
 
 def power_of(seeds: int, effect: float, level: float = 0.95, paired: bool = False) -> float:
-    """The chance that a t-test with this many seeds a side tells a true difference from 0.
+    """The chance that a t-test with this many seeds of each method tells a true difference from 0.
 
-    Args:
-        seeds: Of each method.
-        effect: The difference over the standard deviation: of a method over its seeds, or if paired of the seeds'
-            differences.
-        level: Of the interval that has to leave out 0.
-        paired: One sample of differences (n - 1 degrees of freedom) instead of two of runs (2 n - 2).
+    ``effect`` is the difference over the standard deviation of a method over its seeds or, if paired, of the seeds'
+    differences: one sample with n - 1 degrees of freedom instead of two with 2 n - 2.
     """
     df, shift = (seeds - 1, effect * math.sqrt(seeds)) if paired else (2 * seeds - 2, effect * math.sqrt(seeds / 2))
     edge = t_quantile((1 + level) / 2, df)
@@ -193,52 +178,35 @@ def seeds_needed(
         raise ValueError(f"correlation is {correlation}, expected a number in [-1, 1)")
     paired = correlation is not None
     effect = difference / (sd * math.sqrt(2 * (1 - (correlation or 0.0))) if paired else sd)
-
-    def enough(seeds: int) -> bool:
-        return power_of(seeds, effect, level, paired) >= power
-
-    high = 2
-    while not enough(high):
-        high *= 2
-        if high > MOST_SEEDS:
-            raise ValueError(
-                f"a difference of {difference:g} beside an sd of {sd:g} takes more than {MOST_SEEDS:,} seeds"
-            )
-    low = max(high // 2, 1)  # not enough, but for 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    counts = range(2, MOST_SEEDS + 1)
+    fewer = bisect_left(counts, True, key=lambda seeds: power_of(seeds, effect, level, paired) >= power)
+    if fewer == len(counts):
+        raise ValueError(f"a difference of {difference:g} beside an sd of {sd:g} takes more than {MOST_SEEDS:,} seeds")
+    return counts[fewer]
 
 
 # ---------------------------------------------------------------------- several tasks
 
 
-def iqm(scores: Scores) -> float:
+def iqm(tasks: Sequence[Floats]) -> NDArray[np.float64]:
     """Interquartile mean: of all n scores of all tasks in order, the mean without the floor(n / 4) at either end.
 
-    A task with more runs weighs more. Fewer than four scores give the plain mean.
+    A task with more runs weighs more. Fewer than four scores give the plain mean. Arrays (..., runs), such as many
+    resamples at once, give (...,).
     """
-    return float(iqms(_tasks(scores)))
-
-
-def iqms(tasks: Tasks) -> NDArray[np.float64]:
-    """`iqm` of many resamples at once: of arrays (..., runs), one a task, to (...,)."""
     ordered = np.sort(np.concatenate(tasks, axis=-1), axis=-1)
     n = ordered.shape[-1]
-    middle: NDArray[np.float64] = ordered[..., n // 4 : n - n // 4].mean(-1)
-    return middle
+    return ordered[..., n // 4 : n - n // 4].mean(-1)
 
 
 def stratified_bootstrap(
-    scores: Scores,
-    statistic: Callable[[Tasks], Value],
+    scores: Sequence[Floats],
+    statistic: Callable[[Tasks], NDArray[np.float64]] = iqm,
     samples: int = 2000,
     level: float = 0.95,
     seed: int = 0,
-    at_once: bool = False,
-) -> tuple[Value, Value]:
-    """Percentile interval (low, high) of a statistic: its (1 - level) / 2 and (1 + level) / 2 quantiles over resamples.
+) -> Interval:
+    """Percentile interval of a statistic: its (1 - level) / 2 and (1 + level) / 2 quantiles over resamples.
 
     Each resample draws every task's runs anew with replacement, independently of the other tasks and as many as there
     were: it says how much another set of seeds would change the statistic, not how much other tasks would. With few
@@ -246,61 +214,51 @@ def stratified_bootstrap(
 
     Args:
         scores: What to resample.
-        statistic: Maps a list of arrays (runs,), one a task, to a number, or to an array for an interval per entry.
+        statistic: Maps a list of arrays (samples, runs), one for each task, to (samples,) numbers.
         samples: Number of resamples.
         level: Share of the resamples inside the interval, in (0, 1).
         seed: Of the resampling. The same seed gives the same interval.
-        at_once: Call the statistic once, with arrays (samples, runs), for (samples,) numbers: a hundred times faster.
     """
     tasks = _tasks(scores)
     if samples < 1:
         raise ValueError(f"samples is {samples}, expected at least 1")
     _check_share(level, "level")
     rng = np.random.default_rng(seed)
-    draws = [task[rng.integers(len(task), size=(samples, len(task)))] for task in tasks]
-    values = statistic(draws) if at_once else np.array([statistic(list(drawn)) for drawn in zip(*draws, strict=True)])
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return low, high
+    values = statistic([task[rng.integers(len(task), size=(samples, len(task)))] for task in tasks])
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
 
 
-def probability_of_improvement(x: Scores, y: Scores) -> float:
-    """Mean over tasks of P(X > Y) + P(X = Y) / 2, over all pairs of a run of x and one of y (Mann-Whitney's U / nm)."""
-    return _improvement(*_matched(x, y))
+def probability_of_improvement(x: Floats, y: Floats) -> float:
+    """P(X > Y) + P(X = Y) / 2 over all pairs of a run of x and one of y (Mann-Whitney's U / nm)."""
+    one, other = _pair(x, y)
+    return float(np.mean((one[:, None] > other) + 0.5 * (one[:, None] == other)))
 
 
-def improvement_interval(x: NDArray[np.floating], y: NDArray[np.floating], level: float = 0.95) -> Interval:
-    """Interval of P(X > Y) + P(X = Y) / 2 on one task, for few runs: Clopper and Pearson's of m = min(runs) trials.
+def improvement_interval(x: Floats, y: Floats, level: float = 0.95) -> Interval:
+    """Interval of `probability_of_improvement`: Clopper and Pearson's of m = min(runs) trials.
 
     U / nm has at most the variance p (1 - p) / m of m independent trials (Birnbaum and Klose 1957), so p m "wins" of m
-    are taken for a binomial count: on the safe side, and wide for few runs. Three runs that all beat three others give
-    29 to 100 %.
+    are taken for a binomial count: on the safe side, and wide for few runs.
     """
     _check_share(level, "level")
-    one, other = _pair(x, y, paired=False)
-    m, tail = min(len(one), len(other)), (1 - level) / 2
-    wins = m * probability_of_improvement(one, other)
+    m, tail = min(len(x), len(y)), (1 - level) / 2
+    wins = m * probability_of_improvement(x, y)
     return beta_quantile(wins, m - wins + 1, tail), beta_quantile(wins + 1, m - wins, 1 - tail)
 
 
-def performance_profile(scores: Scores, thresholds: NDArray[np.floating]) -> NDArray[np.float64]:
+def performance_profile(scores: Sequence[Floats], thresholds: Floats) -> NDArray[np.float64]:
     """Share of runs with a score > tau, averaged over tasks, for each tau of thresholds (k,); shape (k,)."""
     taus = _numbers(thresholds, "thresholds")
     shares: NDArray[np.float64] = np.mean([(task[:, None] > taus).mean(0) for task in _tasks(scores)], axis=0)
     return shares
 
 
-def _improvement(left: Tasks, right: Tasks) -> float:
-    wins = [float(np.mean((x[:, None] > y) + 0.5 * (x[:, None] == y))) for x, y in zip(left, right, strict=True)]
-    return sum(wins) / len(wins)
-
-
-def _pair(
-    x: NDArray[np.floating], y: NDArray[np.floating], paired: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _pair(x: Floats, y: Floats, paired: bool = False) -> Tasks:
     one, other = _numbers(x, "x"), _numbers(y, "y")
     if paired and len(one) != len(other):
         raise ValueError(f"x and y have {len(one)} and {len(other)} runs, expected a pair for each seed")
-    return one, other
+    return [one, other]
 
 
 def _check_share(value: float, name: str) -> None:
@@ -308,22 +266,13 @@ def _check_share(value: float, name: str) -> None:
         raise ValueError(f"{name} is {value}, expected a share in (0, 1) such as 0.95")
 
 
-def _matched(x: Scores, y: Scores) -> tuple[Tasks, Tasks]:
-    left, right = _tasks(x, "x"), _tasks(y, "y")
-    if len(left) != len(right):
-        raise ValueError(f"x and y have {len(left)} and {len(right)} tasks, expected the same tasks in the same order")
-    return left, right
+def _tasks(scores: Sequence[Floats], name: str = "scores") -> Tasks:
+    if len(scores) == 0:
+        raise ValueError(f"{name} has no tasks, expected a sequence of arrays (runs,)")
+    return [_numbers(task, f"{name} of task {i}") for i, task in enumerate(scores)]
 
 
-def _tasks(scores: Scores, name: str = "scores") -> Tasks:
-    """One array (runs,) a task."""
-    columns = np.atleast_2d(scores.T) if isinstance(scores, np.ndarray) else scores
-    if len(columns) == 0:
-        raise ValueError(f"{name} has no tasks, expected an array (runs, tasks) or a sequence of arrays (runs,)")
-    return [_numbers(column, f"{name} of task {i}") for i, column in enumerate(columns)]
-
-
-def _numbers(values: NDArray[np.floating], name: str) -> NDArray[np.float64]:
+def _numbers(values: Floats, name: str) -> NDArray[np.float64]:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name}: shape is {array.shape}, expected one dimension and at least one entry")

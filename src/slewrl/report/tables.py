@@ -4,27 +4,28 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 
 from slewrl.report import walking
-from slewrl.report.data import Result, Results, Score
+from slewrl.report.data import Cell, Result, Results, Score, grouped
 from slewrl.report.methods import NOTES, ROBOT_METHODS, Note, backbone, in_order, kind, label, notes, prices, promises
 from slewrl.report.sections import PAPER
 
 Task = tuple[str, int]
-"""A task and the budget it was trained with: some columns."""
+"""A task and the budget it was trained with, which share some columns."""
 TASKS_ACROSS = 2
-"""In LaTeX, as in the paper: four would not fit the width of a page."""
+"""Tasks side by side in LaTeX, as in the paper: four would not fit the width of a page."""
 NARROW = 6
 """Columns of numbers that fit one column of a page."""
 PAPERS = "– the paper’s"
-"""What a row of the paper's numbers is called."""
+"""The label of a row of the paper's numbers."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One number of a task."""
+    """One column of a task."""
 
     heading: str
     score: Callable[[Result], Score]
@@ -34,12 +35,12 @@ class Column:
     bold: bool = False
     """Whether the best is in bold."""
     metric: str = ""
-    """What the paper calls it, if its numbers are to be shown beside ours."""
+    """The paper's name for it, if its numbers are shown beside ours."""
     text: "Callable[[Result, Sequence[Result]], str] | None" = None
-    """How to say it, of a result among those of its task, where it is not mean ± standard deviation."""
+    """The text for a result among those of its task, where it is not mean ± standard deviation."""
 
-    def said(self, result: Result, panel: Sequence[Result]) -> str:
-        """As a cell has it."""
+    def cell_text(self, result: Result, panel: Sequence[Result]) -> str:
+        """The text of a cell."""
         return self.text(result, panel) if self.text else plus_minus(self.score(result), self.show)
 
     def best(self, results: Sequence[Result]) -> float:
@@ -56,19 +57,19 @@ class Table:
     agent: str
     results: tuple[Result, ...]
     columns: tuple[Column, ...]
-    """Of each task."""
+    """Columns of each task."""
     part: str = ""
-    """What it shows of them, if not all."""
+    """What part of the results it shows, for its title."""
     about: str = ""
-    """What its columns are, with room for numbers of episodes; "" for the main table's, which are everyone's."""
+    """What its columns are, with room for numbers of episodes."""
     shared: tuple[str, ...] = ()
-    """Options that all runs of the campaign set, to be said where the paper's numbers are beside ours."""
+    """Options that all runs of the campaign set, for tables with the paper's numbers beside ours."""
     says: str = ""
     """What its numbers are, where they are not mean ± standard deviation."""
 
     @property
     def title(self) -> str:
-        """What it is about."""
+        """Backbone and limits, and the part it shows."""
         return f"{backbone(self.agent)}, {self.limits} limits" + (f": {self.part}" if self.part else "")
 
     @property
@@ -78,18 +79,18 @@ class Table:
 
     @property
     def tasks(self) -> list[Task]:
-        """Its columns, in order of appearance."""
+        """Its tasks, in order of appearance."""
         return list(dict.fromkeys((r.cell.task, r.cell.steps) for r in self.results))
 
     @property
     def methods(self) -> list[str]:
-        """Its rows."""
+        """Its methods, one for each row."""
         ordered = in_order(self.results, ROBOT_METHODS) if self.walks else in_order(self.results)
         return list(dict.fromkeys(r.cell.method for r in ordered))
 
     @property
     def seeds(self) -> int:
-        """Of most of its cells; a cell with another number says so."""
+        """Most seeds of a cell; one with fewer says so."""
         return max(len(r.runs) for r in self.results)
 
     def at(self, method: str, task: Task) -> Result | None:
@@ -104,7 +105,14 @@ class Table:
     def notes(self) -> list[str]:
         """The footnotes it needs."""
         others: list[str] = PAPER["under_other_limits"](self.results, self.limits)
-        return notes(self.results) + others + (robot_notes(self) if self.walks and self.about else [])
+        return notes(self.results) + others + (self._robot_notes() if self.walks and self.about else [])
+
+    def _robot_notes(self) -> list[str]:
+        about = [self.about.format(**walking.episodes(self.results))]
+        if not any(papers(self, method) for method in self.methods):
+            return about
+        metrics = [column.metric for column in self.columns]
+        return [*about, *PAPER["setting"]([task for task, _ in self.tasks], metrics)]
 
 
 def contends(result: Result) -> bool:
@@ -113,7 +121,7 @@ def contends(result: Result) -> bool:
 
 
 def contenders(panel: Iterable[Result]) -> list[Result]:
-    """Those of a panel that may be the best; one seed is no match for several."""
+    """The results of a panel that may be the best; one seed is not ranked among several."""
     found = [r for r in panel if contends(r)]
     several = [r for r in found if len(r.runs) > 1]
     return several or found
@@ -122,14 +130,18 @@ def contenders(panel: Iterable[Result]) -> list[Result]:
 def tables(results: Results) -> list[Table]:
     """Every table there is anything for, tight limits before wide ones; of walking robots two, as in the paper."""
     found = []
-    named = PAPER["limits_in_tables"](results)
-    for limits, agent in sorted({(named[r.cell], r.cell.agent) for r in results}):
-        there = [r for r in results.where(agent=agent) if named[r.cell] == limits]
+    for (limits, agent), there in by_limits_and_agent(results):
         if others := tuple(r for r in there if not walking.is_walking(r)):
             found.append(Table(limits, agent, others, BENCHMARK))
         if robots := tuple(r for r in there if walking.is_walking(r)):
             found += [Table(limits, agent, robots, *part, results.shared) for part in ROBOTS]
     return found
+
+
+def by_limits_and_agent(results: Results) -> list[tuple[tuple[str, str], list[Result]]]:
+    """The results of each agent under each set of limits, by the paper's name of them."""
+    named = PAPER["limits_in_tables"](results)
+    return sorted(grouped(results, lambda r: (named[r.cell], r.cell.agent)).items(), key=itemgetter(0))
 
 
 # ---------------------------------------------------------------------- numbers as text
@@ -163,18 +175,25 @@ def count(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
+def count_range(numbers: Iterable[int]) -> str:
+    """The smallest number of steps to the largest; one number if they are the same."""
+    ordered = sorted(numbers)
+    return " to ".join(map(count, dict.fromkeys((ordered[0], ordered[-1]))))
+
+
+def where(cell: Cell) -> str:
+    """A cell's task, limits, backbone and budget."""
+    return f"{cell.task}, {cell.limits} limits, {backbone(cell.agent)}, {count(cell.steps)} steps"
+
+
 def decimals(digits: int | None) -> Callable[[float], str]:
-    """How to show a number with so many digits after the point; None: as a return."""
+    """A format with so many digits after the point; None: that of a return."""
     if digits is None:
         return amount
     return lambda value: "–" if math.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
 
 
-def score_of(result: Result) -> Score:
-    """Of the return."""
-    return result.score
-
-
+score_of: Callable[[Result], Score] = attrgetter("score")
 BENCHMARK = (
     Column("Return", score_of, amount, "↑", bold=True),
     Column("CV", lambda r: Score(r.score.cv, math.nan), percent, "↓"),
@@ -184,7 +203,7 @@ BENCHMARK = (
 
 
 def columns_of(metrics: Sequence[walking.Metric]) -> tuple[Column, ...]:
-    """Of measures of walking robots; those for which more or less is better have a best."""
+    """Columns of metrics of walking robots; those for which more or less is better have a best."""
     return tuple(Column(m.heading, m.score, decimals(m.digits), m.arrow, bool(m.arrow), m.name) for m in metrics)
 
 
@@ -206,18 +225,18 @@ ROBOTS = (
 
 
 def entries(table: Table, method: str, task: Task, bold: str) -> list[str]:
-    """The entries of a cell; ``bold`` is a template such as ``**{}**`` for the best."""
+    """The texts of a cell; ``bold`` is a template such as ``**{}**`` for the best."""
     result = table.at(method, task)
     if result is None:
         return ["–"] * len(table.columns)
-    there, said = table.of(task), []
+    there, texts = table.of(task), []
     for column in table.columns:
-        value = column.said(result, there)
+        value = column.cell_text(result, there)
         best = result in contenders(there) and column.score(result).mean == column.best(there)
-        said.append(bold.format(value) if best else value)
+        texts.append(bold.format(value) if best else value)
     if len(result.runs) != table.seeds and not table.says:
-        said[0] += f" (n = {len(result.runs)})"
-    return said
+        texts[0] += f" (n = {len(result.runs)})"
+    return texts
 
 
 def papers_number(result: Result | None, column: Column) -> str:
@@ -229,8 +248,8 @@ def papers_number(result: Result | None, column: Column) -> str:
 
 def papers(table: Table, method: str) -> list[str]:
     """The paper's entries for a method, task by task as ours; empty if it has none."""
-    said = [papers_number(table.at(method, task), column) for task in table.tasks for column in table.columns]
-    return [entry or "–" for entry in said] if any(said) else []
+    numbers = [papers_number(table.at(method, task), column) for task in table.tasks for column in table.columns]
+    return [entry or "–" for entry in numbers] if any(numbers) else []
 
 
 def name(table: Table, method: str) -> str:
@@ -240,32 +259,22 @@ def name(table: Table, method: str) -> str:
 
 
 def legend(table: Table) -> str:
-    """What the numbers are."""
+    """What the numbers of a table are."""
     seeds = "one seed" if table.seeds == 1 else f"mean ± standard deviation over {table.seeds} seeds"
-    seeds = table.says or seeds
-    budgets = "; ".join(f"{task} at {count(steps)} steps" for task, steps in table.tasks)
     best = [column.heading for column in table.columns if column.bold]
-    words = [seeds, budgets]
+    words = [table.says or seeds, *(f"{task} at {count(steps)} steps" for task, steps in table.tasks)]
     if table.walks and table.shared:
         words.append(f"all runs set {', '.join(table.shared)}")
     if best:
         words.append(f"best mean {'return' if len(best) == 1 else 'value'} of a method that kept every limit in bold")
         words[-1] += ", which is no verdict"
-        words += ["one seed is not ranked"] if any(_outnumbered(table.of(task)) for task in table.tasks) else []
+        words += ["one seed is not ranked"] if any(_any_outnumbered(table.of(task)) for task in table.tasks) else []
     return "; ".join(words)
 
 
-def _outnumbered(panel: Sequence[Result]) -> bool:
-    """Whether a method kept every limit and is no contender all the same, for others have more seeds."""
+def _any_outnumbered(panel: Sequence[Result]) -> bool:
+    """Whether a method that kept every limit is no contender because others have more seeds."""
     return len({len(r.runs) for r in panel}) > 1 and len(contenders(panel)) < sum(map(contends, panel))
-
-
-def robot_notes(table: Table) -> list[str]:
-    """What a table of walking robots means."""
-    notes = [table.about.format(**walking.episodes(table.results))]
-    if any(papers(table, method) for method in table.methods):
-        notes += PAPER["setting"]([task for task, _ in table.tasks], [column.metric for column in table.columns])
-    return notes
 
 
 # ---------------------------------------------------------------------- formats
@@ -274,7 +283,8 @@ def robot_notes(table: Table) -> list[str]:
 def markdown(table: Table) -> str:
     """A pipe table with its title, legend and footnotes."""
     heads = [f"{task} {column.heading}" for task, _ in table.tasks for column in table.columns]
-    lines = [f"### {table.title}", "", _sentence(legend(table)), "", _pipes(["Method", *heads])]
+    about = legend(table)
+    lines = [f"### {table.title}", "", f"{about[0].upper()}{about[1:]}.", "", _pipes(["Method", *heads])]
     lines.append(_pipes(["---"] + ["---:"] * len(heads)))
     for method in table.methods:
         cells = [entry for task in table.tasks for entry in entries(table, method, task, "**{}**")]
@@ -313,7 +323,7 @@ def _tabular(table: Table, tasks: Sequence[Task]) -> list[str]:
     return [*lines, r"\bottomrule", r"\end{tabular}"]
 
 
-def as_csv(rows: Sequence[dict[str, str | float | int]]) -> str:
+def as_csv(rows: Sequence[Mapping[str, str | float | int]]) -> str:
     """Rows as CSV; what does not exist (nan) is left empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0], lineterminator="\n")
@@ -322,7 +332,7 @@ def as_csv(rows: Sequence[dict[str, str | float | int]]) -> str:
     return text.getvalue()
 
 
-def pipe_table(rows: Sequence[dict[str, str | float | int]]) -> str:
+def pipe_table(rows: Sequence[Mapping[str, str | float | int]]) -> str:
     """Rows as a Markdown table."""
     lines = [_pipes(rows[0]), _pipes(["---"] * len(rows[0]))]
     lines += [_pipes(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()) for row in rows]
@@ -344,7 +354,3 @@ def _tex(text: str) -> str:
     for found, written in {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", **marks}.items():
         text = text.replace(found, written)
     return re.sub(r"(?<=\d) (?=\d{3}\b)", r"\\,", text)  # thousands stay together
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + "."

@@ -1,17 +1,6 @@
 """How a verdict is made: an interval against what a rule allows, the same rule whoever it favours.
 
-No verdict rests on policies of which none has learned its task. Returns of untrained policies, means of ten
-episodes (`python benchmarks/untrained.py`): holding the reset action, acting at random, and moving at random within the
-tight limits.
-
-| task | still | random | random, limited | learned above |
-|---|---|---|---|---|
-| HalfCheetah-v5 | 0 | −244 | −237 | 1 000: a local optimum holds many runs near 450 (results/first) |
-| Ant-v5 | 994 | −117 | −454 | 1 200: standing earns 1 a step, 1 000 in all |
-| Hopper-v5 | 146 | 31 | 6 | 1 200: to stand for a whole episode earns 1 000 |
-| Humanoid-v5 | 198 | 90 | 102 | 1 000: to fall earns 100 to 500; to stay up, 5 a step, is learned already |
-
-Walking robots have learned if they walk (`walking`). Of other tasks nothing is said.
+No verdict rests on policies of which none has learned its task (docs/report.md, How a verdict is made).
 """
 
 import math
@@ -34,7 +23,7 @@ NOBODY = "nobody learned"
 
 @dataclass(frozen=True)
 class Allowed:
-    """The numbers a rule allows: those between two ends."""
+    """The interval of numbers that a rule allows."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -68,10 +57,10 @@ def below(bound: float) -> Allowed:
 
 
 def verdict(numbers: Sequence[Estimate], allowed: Allowed) -> Verdict:
-    """What the numbers say of a claim that all of them have to bear out.
+    """The verdict on a claim that all the numbers have to bear out.
 
-    To hold takes all k intervals at 95 %. To fail takes one of k, so each is given a k-th of the 5 % (Bonferroni): more
-    configurations do not make it easier to refute a claim that is true.
+    It holds if all k intervals at 95 % are allowed. It fails if one of k is not, so each gets a k-th of the 5 %
+    (Bonferroni): more configurations do not make it easier to refute a claim that is true.
     """
     if not numbers:
         return "not measured here"
@@ -105,10 +94,11 @@ def _shown(value: float) -> str:
 
 
 def learned(run: Run) -> bool | None:
-    """Whether a run has; None where nobody said what that would be."""
+    """Whether a run has learned its task: its return is above a threshold, or its robot walks; None of other tasks."""
     if run.cell.task in THRESHOLDS:
         return run.final_return > THRESHOLDS[run.cell.task]
-    return walking.run_walks(run) if "vte" in run.episodes else None
+    alone = Result(run.cell, (run,))
+    return walking.walks(alone) if walking.is_walking(alone) else None
 
 
 def nobody_learned(results: Iterable[Result]) -> bool:

@@ -1,7 +1,7 @@
-"""What walking robots are measured by: the columns of the paper's two tables of them, and what else their runs note.
+"""Metrics of walking robots: the columns of the paper's two tables of them, and a few more.
 
-All numbers are of the final evaluation (final/episodes.csv) but the joints' utilisation, which is that of the last
-evaluation while training (eval.csv). docs/metrics.md has the formulas.
+All are of the final evaluation (final/episodes.csv) but the joints' utilisation, which is that of the last evaluation
+during training (eval.csv). docs/metrics.md has the formulas.
 """
 
 import math
@@ -15,28 +15,28 @@ from slewrl.report.data import Array, Result, Run, Score, score
 from slewrl.robots.groups import groups_of
 
 WALKS_STEPS, WALKS_SHARE = 500, 0.5
-"""What we call walking: episodes of that many control steps, at that share of the commanded speed, on average."""
+"""Walking means episodes of that many control steps at that share of the commanded speed, on average."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A number of a run."""
+    """A metric of a run."""
 
     name: str
-    """In results.csv; the paper's own in paper_values.csv, where it has it."""
+    """As in results.csv and, where the paper has it, in paper_values.csv."""
     heading: str
     of: Callable[[Run], float]
     digits: int | None
-    """After the point, as in the paper; None as many as a return needs."""
+    """Digits after the point, as in the paper; None for as many as a return needs."""
     arrow: str = ""
     """↑ or ↓ where more or less is better."""
 
     def values(self, result: Result) -> Array:
-        """One for each seed."""
+        """Its values, (seeds,)."""
         return result.by_seed(self.of)
 
     def score(self, result: Result) -> Score:
-        """Over the seeds; nan where a seed has none: a robot whose joint groups nobody named."""
+        """Its mean and deviation over the seeds; nan where a seed has none: a robot without named joint groups."""
         values = self.values(result)
         return Score(math.nan, math.nan) if np.isnan(values).any() else score(values)
 
@@ -47,22 +47,17 @@ def is_walking(result: Result) -> bool:
 
 
 def by_step(name: str) -> Callable[[Run], float]:
-    """Mean over the steps of all episodes of what episodes.csv has as each one's mean."""
+    """Mean over the steps of all episodes of a column of episodes.csv, which has the mean of each episode."""
     return lambda run: float(np.average(run.episodes[name], weights=run.episodes["length"]))
 
 
 def percent_of_episodes(name: str) -> Callable[[Run], float]:
-    """Of what happens once in an episode, or not."""
+    """The share of episodes in which something happened, in percent."""
     return lambda run: 100 * float(run.episodes[name].mean())
 
 
-def mean_length(run: Run) -> float:
-    """Control steps of an episode."""
-    return float(run.episodes["length"].mean())
-
-
 def group_use_of(run: Run) -> GroupUse:
-    """Of the robot's proximal and distal joints."""
+    """Utilisation of the robot's proximal and distal joints."""
     return group_use(run.joint_utilisation, *groups_of(run.cell.task, run.joints))
 
 
@@ -70,7 +65,7 @@ TASK = (
     Metric("return", "Return", lambda run: run.final_return, None, "↑"),
     Metric("vte", "VTE", by_step("vte"), 3, "↓"),
     Metric("fall_pct", "Fall", percent_of_episodes("fell"), 1, "↓"),
-    Metric("steps", "Steps", mean_length, 0, "↑"),
+    Metric("steps", "Steps", lambda run: float(run.episodes["length"].mean()), 0, "↑"),
 )
 """The paper's Table sim_full (a)."""
 USE = (
@@ -84,24 +79,18 @@ MORE = (
     Metric("commanded", "Commanded", by_step("commanded"), 3),
     Metric("exploded_pct", "Exploded", percent_of_episodes("exploded"), 1),
 )
-"""What else says how a robot walks; ours."""
+"""Further metrics of walking, our own."""
 METRICS = {metric.name: metric for metric in (*TASK, *USE, *MORE)}
 
 
 def walks(result: Result) -> bool:
-    """Whether it walks, by the mean over the seeds: long enough, and fast enough."""
+    """Whether the robot walks, by the means over the seeds: long enough, and fast enough."""
     length, speed, asked = (METRICS[name].score(result).mean for name in ("steps", "speed", "commanded"))
     return length >= WALKS_STEPS and speed >= WALKS_SHARE * asked
 
 
-def run_walks(run: Run) -> bool:
-    """Whether one run's robot walks."""
-    length, speed, asked = (METRICS[name].of(run) for name in ("steps", "speed", "commanded"))
-    return length >= WALKS_STEPS and speed >= WALKS_SHARE * asked
-
-
 def episodes(results: Sequence[Result]) -> dict[str, int]:
-    """How many a seed's numbers rest on, at least: of its final evaluation, and of the last one while training."""
+    """Fewest episodes per seed: of its final evaluation, and of the last one during training."""
     runs = [run for result in results for run in result.runs]
     return {
         "final": min(len(run.episodes["length"]) for run in runs),

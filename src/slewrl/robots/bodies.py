@@ -1,13 +1,6 @@
-"""Masses that can be simulated: frames without inertia count with what they are welded to, and notes say so.
+"""Masses and inertias that can be simulated, from files that state impossible ones (docs/robots.md).
 
-Only the sum over a rigid part (a link that moves, with all that is welded to it) decides how it moves. So in a part
-with a link that is no body by itself (a point mass, an inertia without a mass) everything is added up, exactly, in the
-link that moves, and the others become frames. What then still is no body:
-
-* a joint beyond which there is no mass at all is welded;
-* a part without mass between two joints, as files write a ball joint, becomes a ball of one gram;
-* an inertia that no body has (zero, negative, or one moment larger than the other two together) becomes the nearest
-  that a body has which is spread along each axis at least as far as a ball of water of its mass.
+Links without a valid inertia are added up with the links they are welded to: only the sum decides how they move.
 """
 
 import math
@@ -20,18 +13,18 @@ import numpy as np
 from slewrl.robots.spec import Floats, Inertia, LinkSpec, RobotSpec, inertia_of, tensor, vector
 
 WATER = 1000.0
-"""kg / m^3"""
+"""The density of water, kg / m^3."""
 GRAM = 0.001
 TINY = 1e-12
-"""kg m^2: less is taken for zero; MuJoCo's own bound is 1e-15."""
+"""The smallest inertia, kg m^2; MuJoCo's is 1e-15."""
 NO_INERTIA: Inertia = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-def mended(path: str | Path, links: Sequence[LinkSpec]) -> tuple[tuple[LinkSpec, ...], list[str]]:
-    """The links with masses that can be simulated, and a note for each kind of change.
+def with_valid_inertia(path: str | Path, links: Sequence[LinkSpec]) -> tuple[tuple[LinkSpec, ...], list[str]]:
+    """Give the links masses and inertias that can be simulated; return a note for each kind of change.
 
     Raises:
-        ValueError: there is no mass, or one that contradicts its inertia; the message names the link.
+        ValueError: the robot has no mass, or a link with an inertia has none; the message names the link.
     """
     for link in links:
         if link.mass < 0:
@@ -52,7 +45,7 @@ def mended(path: str | Path, links: Sequence[LinkSpec]) -> tuple[tuple[LinkSpec,
 
 
 def rigid_parts(links: Iterable[LinkSpec]) -> dict[str, str]:
-    """Link -> the link that moves which it is welded to, or itself."""
+    """Link -> the moving link to which it is welded; a moving link is its own."""
     heads: dict[str, str] = {}
     for link in links:
         heads[link.name] = link.name if moves(link) else heads[link.parent]
@@ -60,30 +53,29 @@ def rigid_parts(links: Iterable[LinkSpec]) -> dict[str, str]:
 
 
 def moves(link: LinkSpec) -> bool:
-    """Whether it moves against its parent; the base does."""
+    """Whether a link moves relative to its parent; the base does."""
     return not link.parent or (link.joint is not None and not link.locked)
 
 
 def several(names: Sequence[str], most: int = 3) -> str:
-    """Some names, and how many more there are."""
+    """List the first names and the number of the others."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def ball_radius(mass: float) -> float:
-    """m, of a ball of water."""
+    """The radius of a ball of water, m."""
     return float((0.75 * mass / (math.pi * WATER)) ** (1 / 3))
 
 
 def spread(inertia: Inertia) -> Floats:
-    """(3, 3): the sum of m x x^T over a body's points, kg m^2, x from its centre of mass; its own is never negative."""
-    own = tensor(inertia)
-    found: Floats = np.trace(own) / 2 * np.eye(3) - own
-    return found
+    """The second moment of mass, (3, 3), kg m^2: the sum of m x x^T over a body's points x from its centre of mass."""
+    matrix = tensor(inertia)
+    return np.trace(matrix) / 2 * np.eye(3) - matrix
 
 
 def _without_idle_joints(path: str | Path, links: Sequence[LinkSpec]) -> tuple[list[LinkSpec], list[str]]:
-    """Joints beyond which there is no mass, welded; and their names."""
+    """Weld the joints that carry no mass; return the links and the names of those joints."""
     beyond = {link.name: link.mass for link in links}
     for link in reversed(links):
         if link.parent:
@@ -98,9 +90,9 @@ def _without_idle_joints(path: str | Path, links: Sequence[LinkSpec]) -> tuple[l
 
 
 def _summed(links: Sequence[LinkSpec]) -> tuple[list[LinkSpec], list[str]]:
-    """Parts with a link that is no body by itself added up in their heads; and those links."""
+    """Add up each rigid part that has an invalid link in its moving link; return the links and the invalid ones."""
     heads = rigid_parts(links)
-    odd = [link.name for link in links if not _is_body(link) and (moves(link) or not _is_frame(link))]
+    odd = [link.name for link in links if not _is_body(link) and (moves(link) or link.mass or any(link.inertia))]
     parts = {heads[name] for name in odd}
     frames = RobotSpec("", tuple(links), ("", ""), "", (), ()).frames() if parts else {}
     made = []
@@ -115,7 +107,7 @@ def _summed(links: Sequence[LinkSpec]) -> tuple[list[LinkSpec], list[str]]:
 
 
 def _sum(head: LinkSpec, part: Sequence[LinkSpec], frames: dict[str, tuple[Floats, Floats]]) -> LinkSpec:
-    """A link with mass and inertia of all that is welded to it."""
+    """The moving link with the mass and inertia of its whole rigid part."""
     if len(part) == 1:
         return head
     origin, turn = frames[head.name]
@@ -132,7 +124,7 @@ def _sum(head: LinkSpec, part: Sequence[LinkSpec], frames: dict[str, tuple[Float
 
 
 def _body(path: str | Path, link: LinkSpec) -> LinkSpec:
-    """The link, if it moves with a mass and an inertia that a body can have."""
+    """The link with a valid mass and inertia, if it moves."""
     if _is_body(link) or not moves(link):
         return link
     if link.mass == 0 and any(link.inertia):
@@ -143,16 +135,14 @@ def _body(path: str | Path, link: LinkSpec) -> LinkSpec:
     return replace(link, mass=link.mass or GRAM, inertia=_nearest(link.mass or GRAM, link.inertia))
 
 
-def _is_frame(link: LinkSpec) -> bool:
-    return link.mass == 0 and not any(link.inertia)
-
-
 def _is_body(link: LinkSpec) -> bool:
-    least, middle, most = np.linalg.eigvalsh(tensor(link.inertia))
-    return bool(link.mass > 0 and least > TINY and least + middle >= most * (1 - 1e-6))
+    """Whether a body can have the link's mass and inertia: positive, and no moment above the sum of the others."""
+    small, middle, large = np.linalg.eigvalsh(tensor(link.inertia))
+    return bool(link.mass > 0 and small > TINY and small + middle >= large * (1 - 1e-6))
 
 
 def _nearest(mass: float, inertia: Inertia) -> Inertia:
+    """The nearest inertia of a body that extends along each axis at least as far as a ball of water of its mass."""
     along, axes = np.linalg.eigh(spread(inertia))
     along = np.maximum(along, mass * ball_radius(mass) ** 2 / 5)
     return inertia_of(axes, np.diag(along.sum() - along))

@@ -1,45 +1,25 @@
-"""A robot of your own from its URDF or MJCF: the same ``RobotSpec`` as H1's and G1's, for the same tasks.
+"""Reads a user's robot from its URDF or MJCF as a ``RobotSpec``, for the same tasks as H1 and G1.
 
     robot = robot_model("my.urdf", feet=("l_foot", "r_foot"))
 
-What the file does not say can also stand beside it, where `slewrl robot` and `--task robot:my.urdf` read it, too:
-
-    # my.robot.yaml, beside my.urdf: the arguments of robot_model by name
-    feet: [l_foot, r_foot]
-    speeds: {knee: 12}
-    shapes: {l_foot: [0.2, 0.1, 0.04, 0.05, 0, -0.02], r_foot: [0.2, 0.1, 0.04, 0.05, 0, -0.02]}
-
-The file's x must point forward, y left and z up. What touches the ground are the boxes, spheres, cylinders and capsules
-of the file, never its meshes, which are for pictures (``looks``). What files leave out and we choose:
-
-* gains: full effort at an error of one radian, kp = effort / rad, and kd = kp / 40 s. That is within a factor of two
-  of what Unitree publishes for H1 and G1. An MJCF with position actuators keeps its own.
-* rotor inertia: 0.01 kg m^2 where the file has none (a URDF has no place for it), which keeps light feet calm.
-* default pose: an MJCF's first keyframe, else all zero, moved into each joint's range.
-* feet: the two ends of limbs that reach lowest (``legs``); the left one is the one with the larger y. Without a shape
-  of their own they get a level box that has their mass and inertia, and a note.
-* masses and inertias that no body has: see ``bodies``, which notes what it does.
-* torso, whose touching the ground is a fall: the heaviest link that is not part of a leg. Without a shape of its own it
-  gets the box that has its mass and inertia.
-* proximal and distal joints (Util-P, Util-D): the first and the last of each leg.
+x must point forward, y left and z up. Only primitive shapes make contact; meshes are for pictures. docs/robots.md says
+what is assumed where a file is silent, and how my.robot.yaml beside my.urdf replaces it.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from slewrl.io.plain_yaml import load_yaml
 from slewrl.limits.boxmath import Number
 from slewrl.limits.datasheets import Joint, xml_root
 from slewrl.limits.rates import not_radians
-from slewrl.robots.bodies import mended, several
-from slewrl.robots.legs import about_sides, find_feet, heaviest, joints_to, path_to, with_soles, with_trunk
+from slewrl.robots.bodies import several, with_valid_inertia
+from slewrl.robots.legs import find_feet, heaviest, joints_to, note_on_sides, path_to, sidecar, with_soles, with_trunk
 from slewrl.robots.looks import with_simple_shapes
 from slewrl.robots.spec import Geom, JointSpec, LinkSpec, RawRobot, RobotSpec, vector
 from slewrl.robots.urdf import read_urdf
@@ -47,14 +27,14 @@ from slewrl.robots.urdf import read_urdf
 Value = TypeVar("Value")
 Other = TypeVar("Other")
 DAMPING_TIME = 0.025
-"""s: kd over kp."""
+"""The default kd / kp, s: within a factor of two of Unitree's gains for H1 and G1."""
 ROTOR = 0.01
-"""kg m^2"""
+"""The default rotor inertia, kg m^2, since a URDF has none; it keeps light feet stable."""
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the user says beside the file; see ``robot_model``."""
+    """The user's additions and corrections to the file; see ``robot_model``."""
 
     joints: tuple[str, ...] | None
     pose: Mapping[str, float]
@@ -65,12 +45,8 @@ class Overrides:
     shapes: Mapping[str, Sequence[float]]
 
     def drives(self, joint: str) -> bool:
-        """Whether a joint is to be moved rather than welded."""
+        """Whether a joint is driven rather than welded."""
         return self.joints is None or joint in self.joints
-
-    def named(self) -> Iterator[str]:
-        """Every joint that is spoken of."""
-        return chain(self.joints or (), self.pose, self.gains, self.speeds, self.efforts, self.bounds)
 
 
 def robot_model(
@@ -86,39 +62,39 @@ def robot_model(
     bounds: Mapping[str, tuple[Number, Number]] | None = None,
     shapes: Mapping[str, Sequence[float]] | None = None,
 ) -> RobotSpec:
-    """Read a two-legged robot; see the head of this file for what is chosen where a file is silent.
-
-    Joint and link names stay as in the file, so that limits from the same file (``RateLimits.from_urdf``) fit.
+    """Read a two-legged robot. Joints and links keep their names, so that limits from the same file fit.
 
     Args:
-        path: a URDF (root <robot>) or an MJCF (root <mujoco>).
-        joints: which joints are driven; the others are welded at the default pose. Default: all.
-        feet: the left and the right foot's link.
-        torso: the link that must not touch the ground.
-        pose: {joint: rad} to stand in. Here and below a joint's group ("knee" for "left_knee_joint") names both sides.
-        gains: {joint: (Nm/rad, Nm s/rad)}.
-        speeds: {joint: rad/s}, for files that do not say.
-        efforts: {joint: Nm}, likewise.
+        path: path of a URDF (root <robot>) or an MJCF (root <mujoco>).
+        joints: joints to drive; the others are welded at the default pose. Default: all.
+        feet: links of the left and the right foot; default: the two ends of limbs that reach lowest.
+        torso: link that must not touch the ground; default: the heaviest link that is not part of a leg.
+        pose: default pose, {joint: rad}; default: an MJCF's first keyframe, or zero, moved into the range. Here and
+            below a joint's group ("knee" for "left_knee_joint") names both sides.
+        gains: {joint: (Nm/rad, Nm s/rad)}; default: those of an MJCF's position actuators, or full effort at an error
+            of one radian.
+        speeds: {joint: rad/s}, for joints without a speed.
+        efforts: {joint: Nm}, for joints without an effort.
         bounds: {joint: (low, high)} in rad, for joints without a range.
-        shapes: {link: (length, width, height, x, y, z)} in m: a box to touch the ground with, for links that have only
-            a mesh; its edges, and its centre in the link's frame.
+        shapes: {link: (length, width, height, x, y, z)} in m: a contact box for a link that has only a mesh, by its
+            edges and its centre in the link's frame.
 
     Raises:
         ValueError: something the model needs is missing or impossible; the message names the link or joint.
-        KeyError: a name that the file does not have; the message lists those it has.
+        KeyError: a name is not in the file; the message lists the names that are.
     """
     driven = None if joints is None else tuple(joints)
     overrides = Overrides(driven, pose or {}, gains or {}, speeds or {}, efforts or {}, bounds or {}, shapes or {})
     raw = _read(Path(path), overrides)
     _check_names(path, raw.links, overrides)
-    links, notes = mended(path, [_posed(path, link, overrides) for link in raw.links])
+    links, notes = with_valid_inertia(path, [_posed(path, link, overrides) for link in raw.links])
     draft = RobotSpec(Path(path).stem, links, ("", ""), "", (), (), meshes={k: v for k, v in raw.meshes.items() if v})
     welded = f"welded, since only hinges are driven: {several(list(raw.welded.values()))}" if raw.welded else ""
     left, right = feet or find_feet(path, draft, welded)
     _check_legs(path, draft, (left, right), raw.welded)
-    draft = replace(draft, links=tuple(_finished(path, link, overrides) for link in links))
+    draft = replace(draft, links=tuple(_completed(path, link, overrides) for link in links))
     draft, guessed = with_soles(draft, (left, right))
-    guessed += _about_speeds(links, draft.links) + about_sides((left, right))
+    guessed += _note_on_speeds(links, draft.links) + note_on_sides((left, right))
     trunk = torso or heaviest(draft, (left, right))
     legs = [joints_to(draft, foot) for foot in (left, right)]
     robot = replace(
@@ -133,25 +109,20 @@ def robot_model(
 
 
 def read_robot(path: str | Path) -> RobotSpec:
-    """As ``robot_model``, with what the file beside it says."""
-    beside = said_beside(Path(path))
+    """Read a robot as ``robot_model`` does, with the arguments in the .robot.yaml beside its file, if there is one."""
+    beside = sidecar(path)
     if not beside.exists():
         return robot_model(path)
-    said: Any = load_yaml(beside) or {}
+    given: Any = load_yaml(beside) or {}
     known = [name for name in signature(robot_model).parameters if name != "path"]
-    if not isinstance(said, dict) or (unknown := set(said) - set(known)):
-        odd = f"has {', '.join(map(repr, unknown))}" if isinstance(said, dict) else "holds no names"
+    if not isinstance(given, dict) or (unknown := set(given) - set(known)):
+        odd = f"has {', '.join(map(repr, unknown))}" if isinstance(given, dict) else "holds no names"
         raise ValueError(f"{beside} {odd}, expected some of: {', '.join(known)}")
     try:
-        overrides: dict[str, Any] = {name: tuple(x) if name == "feet" else x for name, x in said.items()}
-        return robot_model(path, **overrides)
+        arguments: dict[str, Any] = {name: tuple(x) if name == "feet" else x for name, x in given.items()}
+        return robot_model(path, **arguments)
     except (TypeError, AttributeError) as error:
         raise ValueError(f"{beside} is not understood: {error}") from error
-
-
-def said_beside(path: Path) -> Path:
-    """Where a user says what a robot's file leaves out."""
-    return path.with_suffix(".robot.yaml")
 
 
 def _read(path: Path, overrides: Overrides) -> RawRobot:
@@ -172,23 +143,24 @@ def _check_names(path: str | Path, links: Sequence[LinkSpec], overrides: Overrid
         raise ValueError(f"{path}: duplicate joint name {twice[0]!r}")
     if strange := set(overrides.shapes) - {link.name for link in links}:
         raise KeyError(f"{path}: no link {min(strange)!r}; it has: {', '.join(link.name for link in links)}")
-    for name in overrides.named():
+    by_joint = (overrides.pose, overrides.gains, overrides.speeds, overrides.efforts, overrides.bounds)
+    for name in chain(overrides.joints or (), *by_joint):
         if name not in names and (name not in groups or name in (overrides.joints or ())):
             raise KeyError(f"{path}: no revolute joint {name!r}; it has: {', '.join(names)}")
 
 
 def _check_legs(path: str | Path, robot: RobotSpec, feet: tuple[str, str], welded: Mapping[str, str]) -> None:
-    """Refuse a leg with a joint that is no hinge, unless the user has said which ones are driven."""
+    """Refuse a leg with a joint that is not a hinge, unless the user has named the joints to drive."""
     for link in (link for foot in feet for link in path_to(robot, foot)):
         if link.name in welded:
             raise ValueError(
                 f"{path}: {welded[link.name]}, expected revolute in a leg; name the joints to drive in "
-                f"{said_beside(Path(path)).name} beside it (joints: [...]), and the others are welded"
+                f"{sidecar(path).name} beside it (joints: [...]), and the others are welded"
             )
 
 
 def _posed(path: str | Path, link: LinkSpec, overrides: Overrides) -> LinkSpec:
-    """The link as it stands, with the box the user gives it, and shapes that can be seen."""
+    """The link in the default pose, with the user's contact box, and with its contact shapes drawn."""
     touching = (*link.geoms, *_boxes(path, link.name, overrides))
     shown = replace(link, geoms=(*touching, *(replace(geom, touches=False) for geom in touching)))
     if link.joint is None:
@@ -199,71 +171,68 @@ def _posed(path: str | Path, link: LinkSpec, overrides: Overrides) -> LinkSpec:
 
 
 def _pose(path: str | Path, joint: JointSpec, overrides: Overrides, locked: bool) -> float:
-    """The joint's angle in the default pose, rad: the user's, or the file's moved into its range."""
+    """The joint's default angle, rad: the user's, or the file's moved into its range."""
     where, chosen = f"{path}: joint {joint.name!r}", _override(overrides.pose, joint, None)
     pose = joint.default if chosen is None else float(chosen)
     low, high = _override(overrides.bounds, joint, (joint.low, joint.high))
-    least, most = _float(low, where), _float(high, where)
-    if locked or not least < most:  # a range that is none is refused later
+    lower, upper = _float(low, where), _float(high, where)
+    if locked or not lower < upper:  # an invalid range is refused later
         return pose
-    if chosen is not None and not least <= pose <= most:
+    if chosen is not None and not lower <= pose <= upper:
         raise ValueError(f"{where} is to stand at {pose} rad, expected within its range [{low}, {high}]")
-    return min(max(pose, least), most)
-
-
-def _finished(path: str | Path, link: LinkSpec, overrides: Overrides) -> LinkSpec:
-    """The link with what the user overrides and what we choose of its joint."""
-    if link.joint is None or link.locked:
-        return link
-    return replace(link, joint=_finished_joint(path, link.joint, overrides))
+    return min(max(pose, lower), upper)
 
 
 def _boxes(path: str | Path, link: str, overrides: Overrides) -> tuple[Geom, ...]:
-    """The box the user gives a link."""
+    """The user's contact box for a link, if any."""
     if link not in overrides.shapes:
         return ()
     shape = [float(x) for x in overrides.shapes[link]]
     if len(shape) != 6 or min(shape[:3]) <= 0:
         raise ValueError(f"{path}: the shape of {link!r} is {shape}, expected length, width, height, x, y, z in m")
-    return (Geom("box", vector(np.array(shape[:3]) / 2), vector(np.array(shape[3:])), (0.0, 0.0, 0.0), touches=True),)
+    return (Geom("box", vector(x / 2 for x in shape[:3]), vector(shape[3:]), touches=True),)
 
 
-def _finished_joint(path: str | Path, joint: JointSpec, overrides: Overrides) -> JointSpec:
-    where = f"{path}: joint {joint.name!r}"
+def _completed(path: str | Path, link: LinkSpec, overrides: Overrides) -> LinkSpec:
+    """The link with the user's overrides and the defaults of its joint."""
+    if link.joint is None or link.locked:
+        return link
+    joint, where = link.joint, f"{path}: joint {link.joint.name!r}"
     low, high = _override(overrides.bounds, joint, (joint.low, joint.high))
-    least, most = _float(low, where), _float(high, where)
-    if not -math.inf < least < most < math.inf:
-        found = "no range" if math.isnan(least + most) else f"range [{low}, {high}]"
-        raise ValueError(f"{where} has {found}, expected low < high in rad; {_say(path, 'bounds', joint, '[-1, 1]')}")
+    lower, upper = _float(low, where), _float(high, where)
+    if not -math.inf < lower < upper < math.inf:
+        found = "no range" if math.isnan(lower + upper) else f"range [{low}, {high}]"
+        raise ValueError(f"{where} has {found}, expected low < high in rad; {_hint(path, 'bounds', joint, '[-1, 1]')}")
     effort = _override(overrides.efforts, joint, joint.effort)
     if not 0 < _float(effort, where) < math.inf:
         found = "no effort" if math.isnan(float(effort)) else f"effort {effort}"
-        raise ValueError(f"{where} has {found}, expected a positive torque in Nm; {_say(path, 'efforts', joint, '60')}")
+        raise ValueError(
+            f"{where} has {found}, expected a positive torque in Nm; {_hint(path, 'efforts', joint, '60')}"
+        )
     speed = _override(overrides.speeds, joint, joint.speed)
     if speed is not None:
         _float(speed, where)
     for what, why in not_radians(Joint(None if speed is None else str(speed), low, high)):
         if what == "speeds" and _override(overrides.speeds, joint, None) is None:
-            speed = None  # the file's own is not believed, and a note says so
+            speed = None  # ignore the file's speed, with a note
             continue
-        wish = _say(path, what, joint, "12" if what == "speeds" else "[-1, 1]")
-        raise ValueError(f"{where} has {why}; is it in degrees? If so, {wish}")
+        hint = _hint(path, what, joint, "12" if what == "speeds" else "[-1, 1]")
+        raise ValueError(f"{where} has {why}; is it in degrees? If so, {hint}")
     kp, kd = _override(overrides.gains, joint, _gains(joint, float(effort)))
-    return replace(
-        joint, low=low, high=high, speed=speed, effort=effort, kp=kp, kd=kd, armature=joint.armature or ROTOR
-    )
+    driven = replace(joint, low=low, high=high, speed=speed, effort=effort, kp=kp, kd=kd)
+    return replace(link, joint=replace(driven, armature=joint.armature or ROTOR))
 
 
-def _about_speeds(said: Sequence[LinkSpec], made: Sequence[LinkSpec]) -> list[str]:
-    """A note on speeds in a file that are not believed."""
-    pairs = [(a.joint, b.joint) for a, b in zip(said, made, strict=True) if a.joint and b.joint]
+def _note_on_speeds(read: Sequence[LinkSpec], completed: Sequence[LinkSpec]) -> list[str]:
+    """A note on speeds in the file that were ignored as implausible."""
+    pairs = [(a.joint, b.joint) for a, b in zip(read, completed, strict=True) if a.joint and b.joint]
     odd = [f"{was.name} {was.speed}" for was, now in pairs if was.speed and not now.speed]
     return [f"speeds that cannot be rad/s and so are not believed (degrees?): {several(odd)}"] if odd else []
 
 
-def _say(path: str | Path, what: str, joint: JointSpec, value: str) -> str:
-    """How to give what a file leaves out."""
-    return f"give it in {said_beside(Path(path)).name} beside it ({what}: {{{joint.name}: {value}}})"
+def _hint(path: str | Path, what: str, joint: JointSpec, value: str) -> str:
+    """A hint on how to state a missing value."""
+    return f"give it in {sidecar(path).name} beside it ({what}: {{{joint.name}: {value}}})"
 
 
 def _override(overrides: Mapping[str, Value], joint: JointSpec, otherwise: Other) -> Value | Other:
@@ -271,7 +240,7 @@ def _override(overrides: Mapping[str, Value], joint: JointSpec, otherwise: Other
 
 
 def _gains(joint: JointSpec, effort: float) -> tuple[float, float]:
-    """The file's, or those that reach the full effort at an error of one radian."""
+    """The gains of the file, or those that reach the full effort at an error of one radian."""
     kp = effort if math.isnan(joint.kp) else joint.kp
     return kp, joint.kd if joint.kd > 0 else DAMPING_TIME * kp
 

@@ -1,8 +1,8 @@
-"""What figures and measures ask of a task's robot: its joint groups (Util-P, Util-D) and its pair. Needs no torch."""
+"""The robot of a task and its joint groups (Util-P, Util-D), for reports, without torch."""
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from slewrl.robots import ROBOTS
 
@@ -10,15 +10,8 @@ if TYPE_CHECKING:
     from slewrl.robots.spec import RobotSpec
 
 
-class Groups(NamedTuple):
-    """Joints near the body and far from it, as places in an action."""
-
-    proximal: tuple[int, ...]
-    distal: tuple[int, ...]
-
-
 def find_robot(task: str) -> "RobotSpec | None":
-    """H1 of "H1", of H1-rough and of isaaclab:Isaac-Velocity-Rough-H1-v0; None of a task of no robot in ``ROBOTS``."""
+    """The robot in ``ROBOTS`` that a task names (H1-rough, isaaclab:Isaac-Velocity-Rough-H1-v0), or None."""
     for part in re.split("[-:]", task):
         if part.lower() in ROBOTS:
             robot: RobotSpec = ROBOTS[part.lower()]
@@ -28,17 +21,16 @@ def find_robot(task: str) -> "RobotSpec | None":
 
 
 def robot_of(task: str) -> str:
-    """The name of a task's robot, or ""."""
+    """The name of a task's robot, or "" if there is none."""
     robot = find_robot(task)
     return robot.name if robot else ""
 
 
-def groups_of(task: str, joints: Sequence[str]) -> Groups:
-    """The groups of a task's joints, which a simulator may name left_ankle_joint; empty for a task of no robot."""
-    if not (robot := find_robot(task)):
-        return Groups((), ())
-    names = [joint.removesuffix("_joint") for joint in joints]
-    proximal, distal = (
-        tuple(i for i, name in enumerate(names) if name in group) for group in (robot.proximal, robot.distal)
-    )
-    return Groups(proximal, distal)
+def groups_of(task: str, joints: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The indices of a task's proximal and distal joints, named with or without _joint; empty without a robot."""
+    robot, names = find_robot(task), [joint.removesuffix("_joint") for joint in joints]
+    if robot is None:
+        return (), ()
+    proximal = tuple(i for i, name in enumerate(names) if name in robot.proximal)
+    distal = tuple(i for i, name in enumerate(names) if name in robot.distal)
+    return proximal, distal

@@ -1,6 +1,6 @@
-"""What a user's own robot looks like: the meshes its file names, or simple shapes where they are not there.
+"""The look of a user's robot: the meshes that its file names, or simple shapes where they are missing.
 
-Nothing here touches the ground: how a robot moves does not depend on files beside its own.
+None of them makes contact, so the physics does not depend on mesh files.
 """
 
 import math
@@ -17,15 +17,15 @@ from slewrl.robots.legs import half_edges
 from slewrl.robots.spec import Geom, LinkSpec, RobotSpec, rpy_of, vector
 
 FORMATS = (".stl", ".obj")
-"""That MuJoCo reads."""
+"""The mesh formats that MuJoCo reads."""
 SHORT = 0.05
-"""m: a link whose next joint is nearer is drawn as an ellipsoid."""
+"""A link whose next joint is nearer, m, is drawn as an ellipsoid."""
 SLENDER = (0.015, 0.06)
-"""m, the radius of a limb."""
+"""The range of a limb's radius, m."""
 
 
 def mesh_file(urdf: Path, name: str) -> Path | None:
-    """Where a URDF's mesh is, if it is there: beside the URDF, or in the package that a folder above it holds."""
+    """Find a URDF's mesh: beside the URDF, or in a ROS package in a folder above it; None if it is missing."""
     kind, _, rest = name.rpartition("://")
     path = Path(rest.lstrip("/") if kind == "package" else rest)
     if path.suffix.lower() not in FORMATS:
@@ -40,7 +40,7 @@ def mesh_file(urdf: Path, name: str) -> Path | None:
 
 
 def dressed(robot: RobotSpec) -> RobotSpec:
-    """The robot in its meshes, where they can be read."""
+    """The robot drawn by its meshes, where they can be read."""
     return replace(robot, links=tuple(_dressed(link, robot.meshes.get(link.name, ())) for link in robot.links))
 
 
@@ -51,7 +51,7 @@ def _dressed(link: LinkSpec, meshes: Sequence[Geom]) -> LinkSpec:
 
 
 def in_meshes_of(robot: RobotSpec, source: str) -> RobotSpec:
-    """A run's own copy of a robot, with the meshes beside the file it was copied from, if that is still there."""
+    """A run's copy of a robot with the meshes beside the file ``source`` it was copied from, if that still exists."""
     from slewrl.robots.custom import read_robot
 
     try:
@@ -69,16 +69,13 @@ def _readable(file: str) -> bool:
     probe.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname="mesh")
     try:
         probe.compile()
-    except ValueError:  # not what its name says, empty, too many faces, ...
+    except ValueError:  # another format, empty, too many faces, ...
         return False
     return True
 
 
 def with_simple_shapes(robot: RobotSpec, bare: Collection[str]) -> RobotSpec:
-    """Each link of ``bare`` that has a mass gets a shape for the eye.
-
-    A limb up to the next joint where there is one, else the ellipsoid that has its mass and inertia.
-    """
+    """Draw each link in ``bare`` that has a mass as a limb to its next joint, or as the ellipsoid of its inertia."""
     links = [
         replace(link, geoms=(*link.geoms, _simple(link, robot))) if link.name in bare and link.mass else link
         for link in robot.links
@@ -96,6 +93,6 @@ def _simple(link: LinkSpec, robot: RobotSpec) -> Geom:
         return Geom("capsule", (radius,), ends=((0.0, 0.0, 0.0), joints[0]))
     along, axes = np.linalg.eigh(spread(link.inertia))
     axes *= np.sign(np.linalg.det(axes))
-    # Its mass spread along an axis is m a^2 / 5 of an ellipsoid, m a^2 / 3 of a box.
+    # The second moment along an axis is m a^2 / 5 for an ellipsoid, m a^2 / 3 for a box.
     half = np.array(half_edges(along, link.mass)) * np.sqrt(5 / 3)
     return Geom("ellipsoid", vector(half), link.com, rpy_of(axes))

@@ -1,85 +1,52 @@
-"""A robot as a MuJoCo model: XML text, so that it does not depend on the fields of one MuJoCo version.
-
-Inertia is stated and contact is by primitives; a mesh is only ever for the eye (``looks.dressed``). Robot geoms meet
-the ground and nothing else.
-"""
+"""Writes a robot as a MuJoCo model, with stated inertias. Only primitives make contact, and only with the ground."""
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import numpy as np
 
 from slewrl.robots.spec import Floats, Geom, JointSpec, LinkSpec, RobotSpec, about, rotation
 
+if TYPE_CHECKING:
+    from slewrl.locomotion.terrain import Terrain
+
 FRICTION = 0.8
-"""Of the ground, which overrules the robot's: IsaacLab's static friction."""
-HANG = 0.5
-"""m between the soles and the ground when the base is fixed."""
-SEEN, TOUCHING = "1", "3"
-"""Geom groups; a viewer shows 0 to 2."""
+"""The friction of the ground, which overrides the robot's: IsaacLab's static friction."""
+CLEARANCE = 0.5
+"""The height of the soles above the ground when the base is fixed, m."""
+VISUAL, CONTACT = "1", "3"
+"""Geom groups; viewers show 0 to 2."""
 PALE = "0.90 0.93 0.96 1"
 COLOURS = {"shell": "0.32 0.34 0.38 1", "dark": "0.10 0.11 0.12 1", "accent": "0.90 0.42 0.10 1"}
 Gains = Mapping[str, tuple[float, float]]
 
 
-class Field(Protocol):
-    """What the model must know of a terrain: a height field of rows x cols samples."""
-
-    @property
-    def rows(self) -> int:
-        """Samples along y."""
-
-    @property
-    def cols(self) -> int:
-        """Samples along x."""
-
-    @property
-    def radius_x(self) -> float:
-        """Half its extent along x, m."""
-
-    @property
-    def radius_y(self) -> float:
-        """Half its extent along y, m."""
-
-    @property
-    def height_range(self) -> float:
-        """m, from the lowest sample (0) to the highest (1)."""
-
-    @property
-    def lowest(self) -> float:
-        """Height of the lowest sample, m."""
-
-    @property
-    def base(self) -> float:
-        """Thickness below the lowest sample, m."""
-
-
 def mjcf(
     robot: RobotSpec,
     *,
-    terrain: Field | None = None,
+    terrain: "Terrain | None" = None,
     fixed_base: bool = False,
     dt: float = 0.005,
     gains: Gains | None = None,
     visuals: bool = True,
 ) -> str:
-    """The MuJoCo model of a robot on a plane or on a height field, as XML text.
+    """Write the MuJoCo model of a robot on a plane or on a height field as XML text.
 
-    Actuators are position servos in the order of ``robot.joints``: torque = kp (ctrl - q) - kd dq, cut off at the
-    joint's effort. Sensors, in order: gyro (3), velocity (3, both of site "imu" at the base's origin); for the left
-    and the right foot ``*_foot_pos`` (3), ``*_foot_quat`` (4), ``*_foot_vel`` (3), all of the sole and in the world's
-    frame; then ``left_foot_contact``, ``right_foot_contact`` and ``torso_contact`` (4 each): how many contacts with
-    the ground there are, and the force of the ground on the robot, N, in the world's frame. The keyframe "default"
-    is the default pose with its targets. Positions are measured from the ground below the default pose.
+    Actuators are position servos in the order of ``robot.joints``: torque = kp (ctrl - q) - kd dq, clipped to the
+    joint's effort. Sensors, in order: gyro (3) and velocity (3) of site "imu" at the base's origin; for the left and
+    the right sole ``*_foot_pos`` (3), ``*_foot_quat`` (4) and ``*_foot_vel`` (3) in the world's frame; then
+    ``left_foot_contact``, ``right_foot_contact`` and ``torso_contact`` (4 each): the number of contacts with the
+    ground, and the force of the ground on the robot in the world's frame, N. The keyframe "default" is the default
+    pose with its position targets.
 
     Args:
         robot: the robot.
-        terrain: a height field, whose samples the caller then writes into ``model.hfield_data``; None: a plane.
-        fixed_base: hold the base in the air instead of leaving it free.
-        dt: physics step, s.
-        gains: {joint or group: (kp, kd)} instead of the robot's own.
-        visuals: with the geoms that are only for the eye; the physics is the same without them and a little faster.
+        terrain: height field, whose samples the caller writes to ``model.hfield_data``; default: a plane.
+        fixed_base: whether to hold the base in the air.
+        dt: physics step in seconds.
+        gains: {joint or group: (kp, kd)} to replace the robot's gains.
+        visuals: whether to add geoms that make no contact; physics without them is the same and slightly faster.
     """
     root = Element("mujoco", model=robot.name)
     SubElement(root, "compiler", angle="radian", inertiafromgeom="false")
@@ -104,9 +71,6 @@ def mjcf(
     return tostring(root, encoding="unicode")
 
 
-# ---------------------------------------------------------------------- the world
-
-
 def _looks(root: Element) -> None:
     visual = SubElement(root, "visual")
     SubElement(visual, "headlight", diffuse="0.5 0.5 0.5", ambient="0.35 0.35 0.35", specular="0 0 0")
@@ -123,7 +87,7 @@ def _looks(root: Element) -> None:
         SubElement(asset, "material", name=name, rgba=rgba, specular="0.3", shininess="0.4")
 
 
-def _ground(root: Element, world: Element, terrain: Field | None) -> None:
+def _ground(root: Element, world: Element, terrain: "Terrain | None") -> None:
     ground = SubElement(world, "geom", name="floor", material="ground", priority="1", contype="1", conaffinity="0")
     ground.set("friction", f"{FRICTION} 0.005 0.0001")
     if terrain is None:
@@ -135,15 +99,12 @@ def _ground(root: Element, world: Element, terrain: Field | None) -> None:
     field.attrib |= {"nrow": f"{terrain.rows}", "ncol": f"{terrain.cols}"}
 
 
-# ---------------------------------------------------------------------- the robot
-
-
 def _base(body: Element, robot: RobotSpec, fixed: bool) -> None:
-    body.set("pos", _text((0, 0, robot.base_height + HANG * fixed)))
+    body.set("pos", _text((0, 0, robot.base_height + CLEARANCE * fixed)))
     if not fixed:
         body.insert(0, Element("freejoint", name="base"))
     SubElement(body, "site", name="imu", group="4")
-    # Straight down: a slanted light draws dots on a plane without end.
+    # Straight down: a slanted light draws dots on an infinite plane.
     SubElement(body, "light", mode="trackcom", directional="true", pos="0 0 4", dir="0 0 -1", diffuse="0.5 0.5 0.5")
     away = 1.9 * robot.base_height
     camera = SubElement(body, "camera", name="track", mode="trackcom", xyaxes="1 1 0 -0.16 0.16 1")
@@ -157,7 +118,7 @@ def _body(parent: Element, link: LinkSpec, visuals: bool) -> Element:
     body = SubElement(parent, "body", name=link.name, pos=_text(link.pos), quat=_text(_quaternion(turn)))
     if link.joint and not link.locked:
         _joint(body, link.joint)
-    if link.mass:  # else a frame of reference, welded to what has one
+    if link.mass:  # else a frame, welded to a link with mass
         SubElement(body, "inertial", mass=_text([link.mass]), pos=_text(link.com), fullinertia=_text(link.inertia))
     for geom in link.geoms:
         if visuals or geom.touches:
@@ -173,7 +134,7 @@ def _joint(body: Element, joint: JointSpec) -> None:
 def _geom(body: Element, geom: Geom) -> None:
     made = SubElement(body, "geom", type=geom.kind, material=geom.material, contype="0")
     made.attrib |= {"mesh": _mesh_name(geom)} if geom.file else {"size": _text(geom.size)}
-    made.attrib |= {"conaffinity": f"{geom.touches:d}", "group": TOUCHING if geom.touches else SEEN}
+    made.attrib |= {"conaffinity": f"{geom.touches:d}", "group": CONTACT if geom.touches else VISUAL}
     if geom.ends is not None:
         made.set("fromto", _text((*geom.ends[0], *geom.ends[1])))
     else:
@@ -207,7 +168,7 @@ def _sensors(sensor: Element, robot: RobotSpec) -> None:
     for side in ("left", "right"):
         for kind, short in (("framepos", "pos"), ("framequat", "quat"), ("framelinvel", "vel")):
             SubElement(sensor, kind, name=f"{side}_foot_{short}", objtype="site", objname=f"{side}_foot")
-    trunk = "body2" if robot.torso == robot.links[0].name else "subtree2"  # the base's subtree has the feet in it
+    trunk = "body2" if robot.torso == robot.links[0].name else "subtree2"  # the base's subtree includes the feet
     touching = {"left_foot": ("subtree2", robot.feet[0]), "right_foot": ("subtree2", robot.feet[1])}
     for name, (scope, link) in (touching | {"torso": (trunk, robot.torso)}).items():
         made = SubElement(sensor, "contact", name=f"{name}_contact", geom1="floor", num="1")
@@ -225,7 +186,7 @@ def _text(numbers: Iterable[float]) -> str:
 
 
 def _quaternion(turn: Floats) -> tuple[float, float, float, float]:
-    """(w, x, y, z) of a rotation matrix, from its largest diagonal term so that nothing small is divided by."""
+    """The quaternion (w, x, y, z) of a rotation matrix, by its largest entry, so that no divisor is small."""
     trace = np.trace(turn)
     size = np.sqrt(np.maximum(0.0, 1 + np.array([trace, *(2 * np.diag(turn) - trace)]))) / 2
     k = int(size.argmax())

@@ -1,4 +1,4 @@
-"""Links and joints of an MJCF, as MuJoCo compiles it. Meshes only count for the mass they may carry."""
+"""Reads the links and joints of an MJCF, as MuJoCo compiles it; meshes count only for their mass."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from slewrl.robots.legs import NotTwoLeggedError
 from slewrl.robots.spec import Floats, Geom, JointSpec, LinkSpec, RawRobot, inertia_of, rpy_of, vector
 
 SIZES = {"box": 3, "sphere": 1, "capsule": 2, "cylinder": 2, "ellipsoid": 3}
-"""How many numbers say how large a primitive is."""
+"""Primitive -> the number of its size parameters."""
 KINDS = {int(getattr(mujoco.mjtGeom, f"mjGEOM_{kind.upper()}")): kind for kind in SIZES}
 COPIED = ("replicate", "composite", "flexcomp")
 MOST_COPIES = 10_000
@@ -25,19 +25,19 @@ JOINT_KINDS = {
     int(getattr(mujoco.mjtJoint, f"mjJNT_{kind.upper()}")): kind for kind in ("free", "ball", "slide", "hinge")
 }
 ROUNDING = Fraction(1, 2**50)
-"""More than MuJoCo's own reading of a decimal in degrees is off by: four roundings of 2^-53."""
+"""A bound on MuJoCo's relative error in reading a decimal in degrees: four roundings of 2^-53."""
 
 
 def read_mjcf(path: Path, drives: Callable[[str], bool]) -> RawRobot:
-    """What an MJCF says.
+    """Read an MJCF.
 
     Args:
-        path: the file.
-        drives: whether a joint is to be driven, by name; one that is not may be of any kind.
+        path: path of the file.
+        drives: whether a joint is to be driven, by name; the others may be of any kind.
     """
     model = _compiled(path)
     base, *others = _bodies(path, model)
-    # Our links turn about their origin, so a joint's place in its body becomes the link's origin.
+    # A link rotates about its origin, so the joint's position in its body becomes the link's origin.
     anchors = {base: AT_ORIGIN}
     made = [_link(model, base, None, AT_ORIGIN, AT_ORIGIN)]
     welded = {}
@@ -50,7 +50,7 @@ def read_mjcf(path: Path, drives: Callable[[str], bool]) -> RawRobot:
 
 
 class MjcfJoint(NamedTuple):
-    """A joint's name, its kind, its range in rad or m if it has one, and whether an equality ties it to another."""
+    """A joint's name, kind, range in rad or m if it has one, and whether an equality couples it to another joint."""
 
     name: str
     kind: str
@@ -59,33 +59,33 @@ class MjcfJoint(NamedTuple):
 
 
 def mjcf_joints(path: Path) -> Iterator[MjcfJoint]:
-    """Every joint, of any robot; a range is never wider than the file has it, in whichever unit."""
+    """Yield every joint of any robot; no range is wider than in the file, in either unit."""
     model = _compiled(path)
-    tied = (model.eq_type == mujoco.mjtEq.mjEQ_JOINT) & (model.eq_obj2id >= 0)
+    coupled = (model.eq_type == mujoco.mjtEq.mjEQ_JOINT) & (model.eq_obj2id >= 0)
     for i in range(model.njnt):
         low, high = (Fraction(float(end)) for end in model.jnt_range[i])
         span = (low + abs(low) * ROUNDING, high - abs(high) * ROUNDING) if model.jnt_limited[i] else None
-        follows = bool((tied & (model.eq_obj1id == i)).any())
+        follows = bool((coupled & (model.eq_obj1id == i)).any())
         yield MjcfJoint(model.joint(i).name, JOINT_KINDS[int(model.jnt_type[i])], span, follows)
 
 
 def _check_copies(path: Path) -> None:
-    """Refuse a file whose own elements stand for more copies than MuJoCo makes in a while."""
-    left = [(xml_root(path), 1)]
-    while left:
-        element, copies = left.pop()
+    """Refuse a file whose elements expand to more copies than MuJoCo makes in reasonable time."""
+    waiting = [(xml_root(path), 1)]
+    while waiting:
+        element, copies = waiting.pop()
         if element.tag in COPIED:
             count = element.get("count", "1")
             if not all(word.isdecimal() for word in count.split()):
                 raise ValueError(f"{path}: <{element.tag}> has count {shortened(count)}, expected whole numbers")
             if (copies := copies * math.prod(int(word[:20]) for word in count.split())) > MOST_COPIES:
-                said = f"<{element.tag}> with count {shortened(count)} makes {copies:,} copies"
-                raise ValueError(f"{path}: {said}, expected at most {MOST_COPIES:,}")
-        left += [(child, copies) for child in element]
+                found = f"<{element.tag}> with count {shortened(count)} makes {copies:,} copies"
+                raise ValueError(f"{path}: {found}, expected at most {MOST_COPIES:,}")
+        waiting += [(child, copies) for child in element]
 
 
 def _compiled(path: Path) -> mujoco.MjModel:
-    """The model, without its meshes if they cannot be read."""
+    """Compile the model, without its meshes if they cannot be read."""
     _check_copies(path)
     try:
         return mujoco.MjModel.from_xml_path(str(path))
@@ -101,7 +101,7 @@ def _compiled(path: Path) -> mujoco.MjModel:
 
 
 def _bodies(path: Path, model: mujoco.MjModel) -> list[int]:
-    """The robot's base and all below it."""
+    """The robot's base and all bodies below it."""
     bases = sorted({int(model.body_rootid[body]) for body in model.jnt_bodyid})
     if len(bases) != 1:
         names = ", ".join(_name(model, body) for body in bases)
@@ -132,7 +132,7 @@ def _link(
 
 
 def _undrivable(model: mujoco.MjModel, body: int, drives: Callable[[str], bool]) -> str:
-    """Why a joint that is to be driven cannot be; "" if it can, or is not to be."""
+    """The reason why a body's joint cannot be driven, or "" if it can, or need not be."""
     number = int(model.body_jntadr[body])
     if number < 0 or model.jnt_type[number] == mujoco.mjtJoint.mjJNT_HINGE or not drives(model.joint(number).name):
         return ""
@@ -140,16 +140,14 @@ def _undrivable(model: mujoco.MjModel, body: int, drives: Callable[[str], bool])
 
 
 def _joint(path: Path, model: mujoco.MjModel, body: int) -> tuple[JointSpec | None, Floats]:
-    """The body's joint, if it is a hinge, and its place in the body."""
+    """The body's joint, if it is a hinge, and its position in the body."""
     number, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
     if count > 1:
         raise ValueError(f"{path}: body {_name(model, body)!r} has {count} joints, expected at most one")
-    if count == 0:
+    if count == 0 or model.jnt_type[number] != mujoco.mjtJoint.mjJNT_HINGE:
         return None, AT_ORIGIN
     joint = model.joint(number)
     at, dof = int(joint.qposadr[0]), int(joint.dofadr[0])
-    if model.jnt_type[number] != mujoco.mjtJoint.mjJNT_HINGE:
-        return None, AT_ORIGIN
     if model.qpos0[at] != 0:
         raise ValueError(f"{path}: joint {joint.name!r} has ref {model.qpos0[at]}, expected 0")
     low, high = joint.range.tolist() if model.jnt_limited[number] else (math.nan, math.nan)
@@ -174,7 +172,7 @@ def _joint(path: Path, model: mujoco.MjModel, body: int) -> tuple[JointSpec | No
 
 
 def _servo(model: mujoco.MjModel, joint: int) -> tuple[float, float, float]:
-    """kp, kd and effort of a joint's actuator; NaN for what it does not say."""
+    """The kp, kd and effort of a joint's actuator; NaN for what it does not state."""
     kp = kd = math.nan
     effort = float(model.jnt_actfrcrange[joint, 1]) if model.jnt_actfrclimited[joint] else math.nan
     on_joints = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT
@@ -190,7 +188,7 @@ def _servo(model: mujoco.MjModel, joint: int) -> tuple[float, float, float]:
 
 
 def _geoms(model: mujoco.MjModel, body: int, anchor: Floats) -> tuple[Geom, ...]:
-    """The primitives that touch something."""
+    """The body's primitives that make contact."""
     made = []
     for i in np.flatnonzero(model.geom_bodyid == body):
         kind = KINDS.get(int(model.geom_type[i]))
@@ -206,8 +204,7 @@ def _name(model: mujoco.MjModel, body: int) -> str:
 
 
 def _matrix(quaternion: Floats) -> Floats:
-    """(3, 3) of (w, x, y, z)."""
+    """The rotation matrix (3, 3) of a quaternion (w, x, y, z)."""
     w, x, y, z = quaternion
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    turn: Floats = np.eye(3) + 2 * w * cross + 2 * cross @ cross
-    return turn
+    return np.eye(3) + 2 * w * cross + 2 * cross @ cross

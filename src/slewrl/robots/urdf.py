@@ -1,49 +1,38 @@
-"""Links and joints of a URDF. What touches are the primitives of <collision> elements; meshes are for the eye."""
+"""Reads the links and joints of a URDF. Primitives of <collision> elements make contact; meshes are for pictures."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from slewrl.limits.rates import guess_groups
 from slewrl.robots.bodies import NO_INERTIA, several
 from slewrl.robots.looks import mesh_file
-from slewrl.robots.spec import (
-    Geom,
-    Inertia,
-    JointSpec,
-    LinkSpec,
-    RawRobot,
-    Vector,
-    inertia_of,
-    rotation,
-    tensor,
-    vector,
-)
+from slewrl.robots.spec import ZERO, Geom, JointSpec, LinkSpec, RawRobot, Vector, inertia_of, rotation, tensor, vector
 
-NOWHERE: Vector = (0.0, 0.0, 0.0)
 HINGES = ("revolute", "continuous")
 
 
 def read_urdf(path: Path, root: Element, drives: Callable[[str], bool]) -> RawRobot:
-    """What a URDF says.
+    """Read a URDF.
 
     Args:
-        path: the file, for messages and to find its meshes.
-        root: its <robot> element.
-        drives: whether a joint is to be driven, by name; one that is not may be of any kind.
+        path: path of the file, for messages and for its meshes.
+        root: the <robot> element.
+        drives: whether a joint is to be driven, by name; the others may be of any kind.
     """
     links = {link.get("name", ""): link for link in root.findall("link")}
-    hinges = {_end(path, joint, "child", links): joint for joint in root.findall("joint")}
+    joints = {_end(path, joint, "child", links): joint for joint in root.findall("joint")}
     children: dict[str, list[str]] = {name: [] for name in links}
-    for child, joint in hinges.items():
+    for child, joint in joints.items():
         children[_end(path, joint, "parent", links)].append(child)
-    made, waiting = [], [(_base(path, links, hinges, children), "")]
+    made, waiting = [], [(_base(path, links, joints, children), "")]
     while waiting:  # depth first, in file order
         name, parent = waiting.pop()
-        made.append(_link(path, links[name], hinges[name] if parent else None, parent, drives))
+        made.append(_link(path, links[name], joints[name] if parent else None, parent, drives))
         waiting += [(child, name) for child in reversed(children[name])]
-    welded = {link.name: why for link in made[1:] if (why := _undrivable(hinges[link.name], drives))}
+    welded = {link.name: why for link in made[1:] if (why := _undrivable(joints[link.name], drives))}
     meshes = {name: _meshes(path, link) for name, link in links.items() if link.find(".//geometry/mesh") is not None}
     return RawRobot(tuple(made), welded, meshes)
 
@@ -57,33 +46,34 @@ def _end(path: Path, joint: Element, role: str, links: Mapping[str, Element]) ->
 
 
 def _base(
-    path: Path, links: Mapping[str, Element], hinges: Mapping[str, Element], children: Mapping[str, list[str]]
+    path: Path, links: Mapping[str, Element], joints: Mapping[str, Element], children: Mapping[str, list[str]]
 ) -> str:
-    """The link without a parent, or the first body below it if it is a mere frame ("world", "base_footprint")."""
-    bases = [name for name in links if name not in hinges]
+    """The link without a parent, or the first body below it if it is only a frame ("world", "base_footprint")."""
+    bases = [name for name in links if name not in joints]
     if len(bases) != 1:
         found = f"{len(bases)} links without a parent ({several(bases)})" if links else "no <link>"
         raise ValueError(f"{path}: it has {found}, expected exactly one link without a parent: the base")
     base = bases[0]
     while links[base].find("inertial") is None and len(children[base]) == 1:
         (below,) = children[base]
-        if hinges[below].get("type") not in ("fixed", "floating"):
+        if joints[below].get("type") not in ("fixed", "floating"):
             break
         base = below
     return base
 
 
 def _link(path: Path, link: Element, joint: Element | None, parent: str, drives: Callable[[str], bool]) -> LinkSpec:
-    pos, rpy = _origin(joint)
     hinge = None if joint is None else _joint(path, joint, drives)
     geoms = tuple(geom for shape in link.findall("collision") for geom in _geoms(shape))
+    made = LinkSpec(link.get("name", ""), parent, *_origin(joint), 0.0, ZERO, NO_INERTIA, hinge, geoms)
     inertial = link.find("inertial")
     if inertial is None:
-        return LinkSpec(link.get("name", ""), parent, pos, rpy, 0.0, NOWHERE, NO_INERTIA, hinge, geoms)
+        return made
     com, turn = _origin(inertial)
-    inertia = inertia_of(rotation(turn), tensor(_inertia(inertial.find("inertia"))))
-    mass = _number(inertial.find("mass"), "value")
-    return LinkSpec(link.get("name", ""), parent, pos, rpy, mass, com, inertia, hinge, geoms)
+    matrix = inertial.find("inertia")
+    xx, yy, zz, xy, xz, yz = (_number(matrix, key) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz"))
+    inertia = inertia_of(rotation(turn), tensor((xx, yy, zz, xy, xz, yz)))
+    return replace(made, mass=_number(inertial.find("mass"), "value"), com=com, inertia=inertia)
 
 
 def _joint(path: Path, joint: Element, drives: Callable[[str], bool]) -> JointSpec | None:
@@ -94,15 +84,15 @@ def _joint(path: Path, joint: Element, drives: Callable[[str], bool]) -> JointSp
     if not any(axis):
         raise ValueError(f"{path}: joint {name!r} has axis {axis}, expected a direction")
     limit, dynamics = joint.find("limit"), joint.find("dynamics")
-    said = {} if limit is None else limit.attrib
-    span = said if kind == "revolute" else {}
+    stated = {} if limit is None else limit.attrib
+    span = stated if kind == "revolute" else {}
     return JointSpec(
         name=name,
         axis=vector(number / math.hypot(*axis) for number in axis),
         low=span.get("lower", math.nan),
         high=span.get("upper", math.nan),
-        speed=said.get("velocity"),
-        effort=said.get("effort", math.nan),
+        speed=stated.get("velocity"),
+        effort=stated.get("effort", math.nan),
         kp=math.nan,
         kd=math.nan,
         default=0.0,
@@ -114,7 +104,7 @@ def _joint(path: Path, joint: Element, drives: Callable[[str], bool]) -> JointSp
 
 
 def _undrivable(joint: Element, drives: Callable[[str], bool]) -> str:
-    """Why a joint that is to be driven cannot be; "" if it can, or is not to be."""
+    """The reason why a joint cannot be driven, or "" if it can, or need not be."""
     name, kind, follows = joint.get("name", ""), joint.get("type"), joint.find("mimic") is not None
     if kind == "fixed" or not drives(name) or (kind in HINGES and not follows):
         return ""
@@ -122,7 +112,7 @@ def _undrivable(joint: Element, drives: Callable[[str], bool]) -> str:
 
 
 def _meshes(path: Path, link: Element) -> tuple[Geom, ...]:
-    """The meshes for contact, else those for the eye: all of them, or none if one is not there."""
+    """The collision meshes of a link, or else its visual ones; none if a file is missing."""
     for shapes in (link.findall("collision"), link.findall("visual")):
         named = [(shape, mesh) for shape in shapes for mesh in shape.iterfind("geometry/mesh")]
         files = [mesh_file(path, mesh.get("filename", "")) for _, mesh in named]
@@ -138,7 +128,7 @@ def _geoms(shape: Element) -> Iterator[Geom]:
     pos, rpy = _origin(shape)
     for solid in shape.iterfind("geometry/*"):
         if solid.tag == "box":
-            size: tuple[float, ...] = tuple(edge / 2 for edge in _numbers(solid, "size", NOWHERE))
+            size: tuple[float, ...] = tuple(edge / 2 for edge in _numbers(solid, "size", ZERO))
         elif solid.tag == "sphere":
             size = (_number(solid, "radius"),)
         elif solid.tag in ("cylinder", "capsule"):
@@ -148,15 +138,10 @@ def _geoms(shape: Element) -> Iterator[Geom]:
         yield Geom(solid.tag, size, pos, rpy, touches=True)
 
 
-def _inertia(element: Element | None) -> Inertia:
-    xx, yy, zz, xy, xz, yz = (_number(element, key) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz"))
-    return xx, yy, zz, xy, xz, yz
-
-
 def _origin(element: Element | None) -> tuple[Vector, Vector]:
-    """xyz and rpy of an element's <origin>; zero where there is none."""
+    """The xyz and rpy of an element's <origin>; zero without one."""
     origin = None if element is None else element.find("origin")
-    return vector(_numbers(origin, "xyz", NOWHERE)), vector(_numbers(origin, "rpy", NOWHERE))
+    return vector(_numbers(origin, "xyz", ZERO)), vector(_numbers(origin, "rpy", ZERO))
 
 
 def _number(element: Element | None, key: str) -> float:

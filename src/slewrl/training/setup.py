@@ -30,7 +30,7 @@ def run_limits(spec: RunSpec, folder: RunFolder) -> RateLimits:
 
 def load_limits(task: str, limits: str) -> RateLimits:
     """Limits by preset name or from a limits.yaml."""
-    return resolve_limits(limits, partial(task_preset, task), said="--limits")
+    return resolve_limits(limits, partial(task_preset, task), label="--limits")
 
 
 def with_reset_action(spec: RunSpec, limits: RateLimits) -> RateLimits:

@@ -1,10 +1,10 @@
 /* ------------------------------------------------------------------------------------------------------ limiter
  *
- * What comes out lies in
+ * Every command lies in
  *
  *     F_t = [prev - down, prev + up] within [low, high]            per joint
  *
- * in exact arithmetic, not up to rounding; prev is the command last handed out. Bit for bit slewrl's RateLimiter.
+ * in exact arithmetic, not just up to rounding; prev is the last command. Bit for bit the same as slewrl's RateLimiter.
  * The proof (docs/guarantee.md, Theorem 1) needs IEEE doubles, rounded to nearest, added in the order written here,
  * and poses, rates and bounds of at most SLEWRL_LARGEST in magnitude, so that no sum overflows.
  */
@@ -25,7 +25,7 @@
 #error "slewrl: sums are kept in more than double, which voids the limit; on x86 compile with -msse2 -mfpmath=sse"
 #endif
 
-/* No a * b + c in one rounding. GCC does not know the pragma (and in the limiter no product meets a sum anyway). */
+/* Forbid computing a * b + c with one rounding. GCC does not know the pragma; the limiter has no such sums anyway. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define SLEWRL_NO_CONTRACTION
 #else
@@ -34,16 +34,16 @@
 
 #define SLEWRL_LARGEST @LARGEST@ /* the limits above were checked when this file was written */
 
-/* How many nominal steps' worth a late step may move, >= 1; 1 never makes up for lost time. */
+/* The most that a late step may move, in nominal steps, >= 1; 1 never makes up for lost time. */
 #ifndef SLEWRL_LONGEST
 #define SLEWRL_LONGEST @LONGEST@
 #endif
 
-/* What the functions return. Only SLEWRL_OK and SLEWRL_FAULT come with a command in `out`. */
+/* The return codes of all functions. Only SLEWRL_OK and SLEWRL_FAULT come with a command in `out`. */
 enum {
     SLEWRL_OK = 0,
     SLEWRL_NOT_INITIALISED, /* slewrl_init comes first */
-    SLEWRL_NOT_STARTED,     /* slewrl_start comes before the first step: a change is from somewhere */
+    SLEWRL_NOT_STARTED,     /* slewrl_start comes before the first step */
     SLEWRL_BAD_POSE,        /* NaN, infinity or beyond SLEWRL_LARGEST: is the encoder read? */
     SLEWRL_BAD_JOINT,       /* no such joint */
     SLEWRL_BAD_RATE,        /* negative, NaN, infinite or beyond SLEWRL_LARGEST */
@@ -51,18 +51,18 @@ enum {
     SLEWRL_FAULT            /* slewrl_control only: holding until slewrl_control_start; the command is valid */
 };
 
-/* All there is to remember. The caller owns it; nothing here allocates or has globals that are written. */
+/* The whole state, owned by the caller; nothing here allocates memory or writes to globals. */
 typedef struct {
-    double prev[SLEWRL_JOINTS]; /* the command last handed out: what to start from after a restart */
+    double prev[SLEWRL_JOINTS]; /* the last command, from which to start after a restart */
     double rise[SLEWRL_JOINTS]; /* largest change upward per nominal step, >= 0; lower than the limit if derated */
     double fall[SLEWRL_JOINTS]; /* the same downward, >= 0 */
-    unsigned long nans;         /* how many joints were held because their command was NaN */
-    unsigned ready;             /* SLEWRL_READY once slewrl_init was here */
+    unsigned long nans;         /* number of joint commands that were NaN, and held */
+    unsigned ready;             /* SLEWRL_READY after slewrl_init */
     int started;
     int holding;
 @CONTROL_STATE@} slewrl_state;
 
-#define SLEWRL_READY 0x51e37a1u /* unlikely in memory nobody has set */
+#define SLEWRL_READY 0x51e37a1u /* unlikely in uninitialised memory */
 
 /* a + b - sum, exactly, for sum = a + b rounded (TwoSum, Knuth). */
 static inline double slewrl_sum_error(double a, double b, double sum)
@@ -71,16 +71,16 @@ static inline double slewrl_sum_error(double a, double b, double sum)
     return (a - (sum - part)) + (b - part);
 }
 
-/* Whether sums round as the proof has it: flags of the compiler can be tested above, the mode of the FPU only here. */
+/* Whether sums round as the proof requires: the checks above see compiler flags, but not the mode of the FPU. */
 static inline int slewrl_arithmetic_is_sound(void)
 {
-    volatile double one = 1.0, little = 0x1p-60; /* volatile: to be added on this machine, not by the compiler */
+    volatile double one = 1.0, little = 0x1p-60; /* volatile: added at run time, not by the compiler */
     double above = one + little, below = one - little;
     return above == 1.0 && below == 1.0 && slewrl_sum_error(one, little, above) == little &&
            slewrl_sum_error(one, -little, below) == -little;
 }
 
-/* Not fmin and fmax: those may return either zero of -0.0 and 0.0, and this has to be the same bits everywhere. */
+/* Not fmin and fmax, which may return either of -0.0 and 0.0: the bits must be the same everywhere. */
 static inline double slewrl_min(double a, double b) { return a < b ? a : b; }
 static inline double slewrl_max(double a, double b) { return a > b ? a : b; }
 
@@ -93,7 +93,7 @@ static inline double slewrl_nearest(double wanted, double prev, double rise, dou
         top = nextafter(top, -HUGE_VAL);
     if (slewrl_sum_error(prev, -fall, bottom) > 0.0)
         bottom = nextafter(bottom, HUGE_VAL);
-    if (!inside) { /* the range, but from a pose outside of it no further than prev, on the way back */
+    if (!inside) { /* within the range; from outside it, no further out than prev */
         top = slewrl_max(slewrl_min(top, slewrl_high[i]), prev);
         bottom = slewrl_min(slewrl_max(bottom, slewrl_low[i]), prev);
     }
@@ -104,7 +104,7 @@ static inline double slewrl_nearest(double wanted, double prev, double rise, dou
     return slewrl_min(slewrl_max(wanted, bottom), top);
 }
 
-/* Whether every joint is in its range; of all at once, as in Python, so that even zeros have the same sign. */
+/* Whether all joints are in range: one answer for all, as in Python, so that even zeros have the same sign. */
 static inline int slewrl_is_inside(const slewrl_state *state)
 {
     for (int i = 0; i < SLEWRL_JOINTS; i++)
@@ -113,7 +113,7 @@ static inline int slewrl_is_inside(const slewrl_state *state)
     return 1;
 }
 
-/* The rate of a step that was `steps` nominal ones long, rounded towards 0; a large SLEWRL_LONGEST overflows nothing. */
+/* The rate of a step of `steps` nominal steps, rounded towards 0 and bounded, so that no sum overflows. */
 static inline double slewrl_scaled(double rate, double steps)
 {
     return steps == 1.0 ? rate : slewrl_min(nextafter(rate * steps, 0.0), SLEWRL_LARGEST);
@@ -136,14 +136,14 @@ static inline int slewrl_advance(slewrl_state *state, const double *command, dou
     return SLEWRL_OK;
 }
 
-/* Move from the last command towards `command`, as far as F_t goes. `out` may be `command`. */
+/* Compute the point of F_t nearest to `command`. `out` may be `command`. */
 static inline int slewrl_step(slewrl_state *state, const double *command, double *out)
 {
     return slewrl_advance(state, command, 1.0, out);
 }
 
 @DT@
-/* Full rates for all joints again. */
+/* Restore the full rates of all joints. */
 static inline int slewrl_restore(slewrl_state *state)
 {
     if (state->ready != SLEWRL_READY)
@@ -156,7 +156,7 @@ static inline int slewrl_restore(slewrl_state *state)
 }
 
 /* Lower the rate of one joint from now on, to `rate` per nominal step; never above its limit. 0 holds the joint.
- * The others keep what they have. */
+ * Other joints keep their rates. */
 static inline int slewrl_derate(slewrl_state *state, int joint, double rate)
 {
     if (state->ready != SLEWRL_READY)
@@ -170,11 +170,11 @@ static inline int slewrl_derate(slewrl_state *state, int joint, double rate)
     return SLEWRL_OK;
 }
 
-/* Stay where the last command was, whatever is asked for, until slewrl_release. */
+/* Hold the last command, whatever is commanded, until slewrl_release. */
 static inline void slewrl_hold(slewrl_state *state) { state->holding = 1; }
 static inline void slewrl_release(slewrl_state *state) { state->holding = 0; }
 
-/* Once, before anything else: full rates, nothing counted, not started. */
+/* Call once, before anything else: sets full rates and zero counters. */
 static inline void slewrl_init(slewrl_state *state)
 {
     memset(state, 0, sizeof *state);
@@ -182,9 +182,9 @@ static inline void slewrl_init(slewrl_state *state)
     (void)slewrl_restore(state);
 }
 
-/* Begin, or begin again, from where the joints are, or from the command last handed out. This is the one moment the
- * limit does not cover: while a drive follows commands, start from the last of them. A pose outside the range is taken
- * as it is: from there a joint may only come back, within its rate. Counts, rates and a hold stay as they are. */
+/* Start, or restart, from the measured joint positions, or from the last command. The limit does not cover this moment:
+ * while a drive follows commands, start from the last command. A pose outside the range is accepted; from there a joint
+ * can only return, within its rate. Counters, rates and a hold are kept. */
 static inline int slewrl_start(slewrl_state *state, const double *pose)
 {
     if (state->ready != SLEWRL_READY)
@@ -199,7 +199,7 @@ static inline int slewrl_start(slewrl_state *state, const double *pose)
     return SLEWRL_OK;
 }
 
-/* The number of a joint, to derate it by name; -1 if there is none. */
+/* The index of a joint, to derate it by name; -1 if there is none. */
 static inline int slewrl_joint(const char *name)
 {
     for (int i = 0; i < SLEWRL_JOINTS; i++)

@@ -1,5 +1,5 @@
-/* How many nominal steps `dt` seconds are: zero, negative and NaN none, a late one no more than SLEWRL_LONGEST,
- * which counts as 1 if it is below that, NaN or infinite. */
+/* The number of nominal steps in `dt` seconds: 0 for a dt that is zero, negative or NaN, and at most SLEWRL_LONGEST,
+ * which counts as 1 if it is below 1, NaN or infinite. */
 static inline double slewrl_nominal_steps(double dt)
 {
     const double said = SLEWRL_LONGEST, longest = said >= 1.0 && said < HUGE_VAL ? said : 1.0;
@@ -9,7 +9,7 @@ static inline double slewrl_nominal_steps(double dt)
     return slewrl_min(steps, longest);
 }
 
-/* As slewrl_step, `dt` measured seconds after the last one: a short step moves less. */
+/* As slewrl_step, `dt` measured seconds after the last step: a short step moves less. */
 static inline int slewrl_step_dt(slewrl_state *state, const double *command, double dt, double *out)
 {
     return slewrl_advance(state, command, slewrl_nominal_steps(dt), out);

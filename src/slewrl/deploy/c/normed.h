@@ -12,7 +12,7 @@ static inline void slewrl_tanh(float *x, int size)
         x[i] = tanhf(x[i]);
 }
 
-/* The observation as the network was trained on it; the previous action has shift 0 and scale 1. */
+/* Normalise the observation as in training; the previous action has shift 0 and scale 1. */
 static inline void slewrl_normalize(float *x, const float *shift, const float *scale, int size)
 {
     SLEWRL_NO_CONTRACTION
@@ -20,14 +20,14 @@ static inline void slewrl_normalize(float *x, const float *shift, const float *s
         x[i] = (x[i] - shift[i]) * scale[i];
 }
 
-/* Each to its bounds, as the network was trained; the previous action has none. */
+/* Clip the observation as in training; the bounds of the previous action never bind. */
 static inline void slewrl_clamp(float *x, const float *least, const float *most, int size)
 {
     for (int i = 0; i < size; i++)
         x[i] = x[i] < least[i] ? least[i] : x[i] > most[i] ? most[i] : x[i];
 }
 
-/* To mean 0 and variance 1 over the entries, then to the gain and offset of each. */
+/* Layer normalisation: to mean 0 and variance 1 over the entries, then to the gain and offset of each. */
 static inline void slewrl_layer_norm(float *x, const float *gain, const float *offset, float epsilon, int size)
 {
     SLEWRL_NO_CONTRACTION

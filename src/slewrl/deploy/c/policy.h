@@ -21,7 +21,7 @@ static inline void slewrl_dense(float *out, const float *weight, const float *bi
 static inline void slewrl_relu(float *x, int size)
 {
     for (int i = 0; i < size; i++)
-        x[i] = x[i] < 0.0f ? 0.0f : x[i]; /* NaN stays: it is to be seen */
+        x[i] = x[i] < 0.0f ? 0.0f : x[i]; /* NaN stays NaN */
 }
 @NORMED@
 /* One joint of the action layer @LAYER@. Rates are half a float lower here (Theorem 2), as in training. */
@@ -39,8 +39,8 @@ static inline float slewrl_layer(float latent, float prev, int i)
     return fminf(fmaxf(command, bottom), top);
 }
 
-/* The policy itself, without state: observation and previous action to action, all in the units of training. NaN for
- * a joint whose number got lost on the way. */
+/* The policy alone, without state: observation and previous action to action, in the units of training. NaN for a
+ * joint without a usable output. */
 static inline void slewrl_policy(const float *observation, const float *previous_action, float *action)
 {
     float input[SLEWRL_OBSERVATIONS + SLEWRL_JOINTS];
@@ -55,15 +55,15 @@ static inline void slewrl_policy(const float *observation, const float *previous
 /* -------------------------------------------------------------------------------------------- policy and limiter
  *
  * The rules of slewrl's Controller: NaN or infinity in the observation holds, NaN from the network holds that joint;
- * either is counted, and SLEWRL_PATIENCE such steps in a row are a fault; a start far from the policy's own pose ramps
- * there first.
+ * either is counted, and SLEWRL_PATIENCE such steps in a row are a fault; a start far from the policy's default pose
+ * ramps there first.
  */
 
 #ifndef SLEWRL_PATIENCE
 #define SLEWRL_PATIENCE 5
 #endif
 
-/* Whether all are below the largest float, which is as good as infinite; no for NaN. */
+/* Whether all entries are below the largest float in magnitude; false for NaN. */
 static inline int slewrl_all_usable(const float *x, int size)
 {
     for (int i = 0; i < size; i++)
@@ -72,8 +72,8 @@ static inline int slewrl_all_usable(const float *x, int size)
     return 1;
 }
 
-/* Begin from the pose that was measured, or from the command last handed out; clears a fault. With `ramp`,
- * a start more than a step away from the policy's own pose goes there first; a restart in mid-run passes 0. */
+/* Start from the measured pose, or from the last command; clears a fault. With `ramp`, a start more than a step away
+ * from the policy's default pose ramps there first; pass 0 for a restart in operation. */
 static inline int slewrl_control_start(slewrl_state *state, const double *pose, int ramp)
 {
     int code = slewrl_start(state, pose), away = 0;
@@ -87,11 +87,11 @@ static inline int slewrl_control_start(slewrl_state *state, const double *pose, 
     return SLEWRL_OK;
 }
 
-/* What the policy wants after the last command. */
+/* The command that the policy asks for after the last one. */
 static inline void slewrl_ask(const slewrl_state *state, const float *observation, double *wanted)
 {
     float previous[SLEWRL_JOINTS], action[SLEWRL_JOINTS];
-    /* In the range of float, beyond which C leaves the conversion undefined. */
+    /* Clipped to the range of float, beyond which the conversion is undefined in C. */
     for (int i = 0; i < SLEWRL_JOINTS; i++)
         previous[i] = (float)slewrl_min(slewrl_max(state->prev[i], -0x1.fffffep127), 0x1.fffffep127);
     slewrl_policy(observation, previous, action);
@@ -99,7 +99,7 @@ static inline void slewrl_ask(const slewrl_state *state, const float *observatio
         wanted[i] = action[i];
 }
 
-/* Where to go: nowhere with an unusable observation or at fault, else to the policy's own pose or where it wants. */
+/* The desired command: the last one if the observation is unusable or at fault, else the ramp's or the policy's. */
 static inline void slewrl_choose(const slewrl_state *state, const float *observation, int usable, double *wanted)
 {
     memcpy(wanted, state->prev, sizeof state->prev);
@@ -111,7 +111,7 @@ static inline void slewrl_choose(const slewrl_state *state, const float *observa
         slewrl_ask(state, observation, wanted);
 }
 
-/* Count a step whose observation was unusable or whose output held NaN; a good one ends the row. */
+/* Count a step with an unusable observation or NaN in the output; a good step ends the row. */
 static inline void slewrl_note(slewrl_state *state, int usable, int lost)
 {
     if (usable && !lost) {
@@ -124,7 +124,7 @@ static inline void slewrl_note(slewrl_state *state, int usable, int lost)
         state->fault = 1;
 }
 
-/* Whether every joint that may move is at the policy's own pose. */
+/* Whether every joint that may move is at the policy's default pose. */
 static inline int slewrl_is_there(const slewrl_state *state)
 {
     for (int i = 0; i < SLEWRL_JOINTS; i++)

@@ -8,6 +8,7 @@ Where this differs from the authors' program: docs/deviations.md.
 
 import math
 import zlib
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +24,7 @@ from slewrl.limits.box import FeasibleBox
 
 
 class SelfLoops(CountingHook):
-    """A draw that was rejected leads from a state to itself, at a penalty: a row before the step's own."""
+    """Adds a rejected draw as a transition from a state to itself, at a penalty, before the step's own."""
 
     extra_rows = 1
     ours_alone = "stores what it rejects, as slewrl's own SAC alone does: take another, as 'post'"
@@ -37,7 +38,7 @@ class SelfLoops(CountingHook):
             )
 
     def chosen(self, observations: NDArray[np.float32], add: AddRow) -> None:
-        """Add the loops that the last action left."""
+        """Add the loops of the last action."""
         for k, action in self.layer.take_rejected():
             seen = observations[k]
             add(k, seen, action.numpy(), -self.layer.rejection_penalty, seen, False, False)
@@ -57,7 +58,7 @@ class ARAM(Post):
     augmented_share: float = 0.2
     rejection_penalty: float = 1.0
     hook = SelfLoops
-    _counts: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _counts: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
     _rejected: list[tuple[int, Tensor]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -71,7 +72,7 @@ class ARAM(Post):
             raise ValueError(f"rejection_penalty is {self.rejection_penalty!r}, expected a finite number >= 0")
 
     def draw(self, mean: Tensor, std: Tensor, noise: Tensor, box: FeasibleBox) -> Decision:
-        """The first of the draws for each row (N, d) that lies in F_t, or the last projected; also what is judged."""
+        """The first draw of each row (N, d) that lies in F_t, or the last projected; the critic judges the same."""
         # The draws after the first come from the noise given, so that the agent's generator stays all there is to save.
         # A digest of all its bits: torch makes use of the lowest 32 of a seed.
         generator = torch.Generator().manual_seed(zlib.crc32(noise.double().numpy().tobytes()))
@@ -79,7 +80,7 @@ class ARAM(Post):
         return self._first_inside(mean + std * torch.cat([noise[None], more]), box, generator)
 
     def random(self, box: FeasibleBox, generator: torch.Generator | None = None) -> Tensor:
-        """The same of draws uniform in the action range."""
+        """As ``draw``, from draws uniform in the action range."""
         uniform = torch.rand((self.tries, *box.prev.shape), generator=generator, dtype=box.prev.dtype)
         return self._first_inside(torch.atanh(2 * uniform - 1), box, generator).executed
 
@@ -90,7 +91,7 @@ class ARAM(Post):
         )
 
     def _first_inside(self, latents: Tensor, box: FeasibleBox, generator: torch.Generator | None) -> Decision:
-        """Of latents (K, N, d) in their order."""
+        """The first of latents (K, N, d) whose command lies in F_t."""
         wide = widen(box)
         commands = self.placement.command(self.squash(finite_latent(latents, wide))[0], wide).to(box.prev.dtype)
         inside = box.contains(commands).all(-1)
@@ -102,24 +103,23 @@ class ARAM(Post):
         return Decision(executed, executed)
 
     def _count(self, chosen: Tensor, found: Tensor) -> None:
-        new = {"draws": int(chosen.sum()) + chosen.numel(), "actions": found.numel(), "accepted": int(found.sum())}
-        for name, value in new.items():
-            self._counts[name] = self._counts.get(name, 0) + value
+        draws = int(chosen.sum()) + chosen.numel()
+        self._counts.update(draws=draws, actions=found.numel(), accepted=int(found.sum()))
 
     def _keep(self, commands: Tensor, rejected: Tensor, generator: torch.Generator | None) -> None:
-        """Some of the rows (N, d) that were rejected, so often that loops come to ``augmented_share``."""
+        """Keep rejected rows (N, d) at random, so often that loops come to ``augmented_share``."""
         often = self.augmented_share / (1 - self.augmented_share)
         wanted = rejected & (torch.rand(len(rejected), generator=generator) < often)
         self._rejected[:] = [(int(k), commands[k]) for k in wanted.nonzero()[:, 0]]
 
     def take_rejected(self) -> list[tuple[int, Tensor]]:
-        """(environment, draw (d,)) of the loops that the last action left."""
+        """(environment, draw (d,)) of the loops of the last action."""
         taken = [*self._rejected]
         self._rejected.clear()
         return taken
 
     def counts(self) -> dict[str, int]:
-        """Draws made, actions executed, and how many of these were draws."""
+        """Draws made, actions executed, and actions that were accepted draws."""
         return self._counts
 
     def columns(self) -> dict[str, float]:

@@ -1,12 +1,12 @@
 """Projection onto F_t by a differentiable QP solver: what a box never needs, kept to measure what it costs.
 
-The squashed command a~ is projected by cvxpylayers, gradient included. A batch is one block-diagonal QP, one call:
-row by row it took a second and a half for what SAC draws in one update. The solver stops at a tolerance, so its answer
-goes through the exact guard, and how often it was outside is counted. It works in units of F_t, in which all boxes are
-[-1, 1]^d: joints differ by decades, tolerances do not.
+The squashed command a~ is projected by cvxpylayers, gradient included, a batch as one block-diagonal QP. The solver
+stops at a tolerance, so its answer goes through the exact guard, and how often it was outside is counted. It works in
+units of F_t, in which all boxes are [-1, 1]^d.
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,9 +23,9 @@ from slewrl.layers.projection import BoxPro
 from slewrl.limits.box import FeasibleBox
 
 TOLERANCE = 1e-6
-"""Of the solver, in half widths of F_t."""
+"""Tolerance of the solver, in half widths of F_t."""
 FARTHEST = 2.0
-"""Commands are taken to be at most so far out, in the same units: the nearest point is the same, and sooner found."""
+"""Commands are clipped to this distance, in the same units: the projection is the same, and sooner found."""
 Projection = Callable[..., tuple[Tensor]]
 """(n,) in float64 to (the nearest of [-1, 1]^n,), differentiable."""
 
@@ -35,7 +35,7 @@ class QP(BoxPro):
     """argmin |a - a~|^2 over F_t by a solver; for a box that is ``boxpro``, to the solver's tolerance."""
 
     hook = CountingHook
-    _counts: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _counts: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Say at once if the solver is not there."""
@@ -55,11 +55,8 @@ class QP(BoxPro):
         return snap(torch.where(answer.isnan(), box.prev, answer), box)
 
     def _count(self, answer: Tensor, box: FeasibleBox) -> None:
-        outside = ~box.contains(answer).all(-1)
-        failed = answer.isnan().any(-1)
-        new = {"calls": 1, "actions": outside.numel(), "outside": int(outside.sum()), "failed": int(failed.sum())}
-        for name, value in new.items():
-            self._counts[name] = self._counts.get(name, 0) + value
+        outside, failed = ~box.contains(answer).all(-1), answer.isnan().any(-1)
+        self._counts.update(calls=1, actions=outside.numel(), outside=int(outside.sum()), failed=int(failed.sum()))
 
     def counts(self) -> dict[str, int]:
         """Calls of the solver, actions it projected, how many answers were outside F_t, how many were none (NaN)."""

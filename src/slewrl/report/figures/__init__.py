@@ -1,4 +1,4 @@
-"""Which figures a campaign has: each with its title, what to see in it, and how to draw it."""
+"""The figures of a campaign, each with its title, caption and drawing function."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from slewrl.report.colours import COLOURS
-from slewrl.report.data import Result, Results
+from slewrl.report.data import Cell, Result, Results, grouped
 from slewrl.report.figures import curves, increments, means, radar, sensitivity
 from slewrl.report.figures.style import Draw, Look, saved
 from slewrl.report.methods import REFERENCE, backbone, called, in_order, label
 from slewrl.report.ranking import best, change, lead, seeds, unranked
 from slewrl.report.sections import PAPER
-from slewrl.report.tables import amount, count, share
+from slewrl.report.tables import amount, by_limits_and_agent, count, share
 from slewrl.robots.groups import find_robot
 
 PALETTE = (*curves.LIMITS.values(), *sensitivity.SIX)
@@ -22,17 +22,16 @@ PALETTE = (*curves.LIMITS.values(), *sensitivity.SIX)
 
 @dataclass(frozen=True)
 class CampaignFigure:
-    """A figure and its words."""
+    """A figure with its title and caption."""
 
     name: str
-    """Of its files."""
+    """The stem of its files' names."""
     title: str
     caption: str
-    """What to see in it."""
     draw: Draw
 
     def save(self, folder: Path, look: Look, html: bool = False, pdf: bool = False) -> tuple[list[Path], bytes]:
-        """For slides, and if asked for papers and for a page: the files, and the SVG. Drawn once for all of them."""
+        """Write it as PNG and, if asked for, PDF: the files, and the SVG for a page. Drawn once for all of them."""
         files = saved(self.draw, look, ["png", *["svg"] * html, *["pdf"] * pdf], PALETTE)
         svg = files.pop("svg", b"")
         name = self.name.replace("/", "_")  # limits may be a path
@@ -42,7 +41,7 @@ class CampaignFigure:
 
 
 def look_of(results: Results, width: float) -> Look:
-    """How to draw a campaign: every layer of the user's own gets a colour."""
+    """The look of a campaign's figures: each of the user's own layers gets a colour."""
     layers = dict.fromkeys(result.layer for result in results)
     return Look(width=width, own=tuple(layer for layer in layers if layer not in COLOURS))
 
@@ -50,29 +49,22 @@ def look_of(results: Results, width: float) -> Look:
 def figures_of(results: Results, overlay: bool = False) -> list[CampaignFigure]:
     """All there is data for; ``overlay``: all methods in one panel, too, as papers have it."""
     found = [*_comparisons(results), *_sweeps(results)]
-    for (task, limits, agent, steps), panel in configurations(results).items():
+    for (task, limits, agent, _, steps), panel in configurations(results).items():
         where = f"{task}, {backbone(agent)}, {limits} limits"
-        name = f"{task}-{limits}-{agent}" + ("" if _only_budget(results, task, limits, agent) else f"-{steps}")
+        name = f"{task}-{limits}-{agent}"
+        if len({r.cell.steps for r in results.where(task=task, limits=limits, agent=agent)}) > 1:
+            name += f"-{steps}"
         found += _of_configuration(panel, where, name, overlay)
-    named, swept = PAPER["limits_in_tables"](results), sensitivity.in_a_sweep(results)
-    for limits, agent in sorted({(named[r.cell], r.cell.agent) for r in results}):
-        panel = [r for r in results.where(agent=agent) if named[r.cell] == limits and r.cell not in swept]
-        found += _of_backbone(panel, limits, agent)
-    return found
-
-
-def configurations(results: Results) -> dict[tuple[str, str, str, int], list[Result]]:
-    """(Task, limits, agent, steps) -> its methods: what belongs into one figure. A sweep has figures of its own."""
-    found: dict[tuple[str, str, str, int], list[Result]] = {}
     swept = sensitivity.in_a_sweep(results)
-    for r in results:
-        if r.cell not in swept:
-            found.setdefault((r.cell.task, r.cell.limits, r.cell.agent, r.cell.steps), []).append(r)
+    for (limits, agent), there in by_limits_and_agent(results):
+        found += _of_backbone([r for r in there if r.cell not in swept], limits, agent)
     return found
 
 
-def _only_budget(results: Results, task: str, limits: str, agent: str) -> bool:
-    return len({r.cell.steps for r in results.where(task=task, limits=limits, agent=agent)}) == 1
+def configurations(results: Results) -> dict[Cell, list[Result]]:
+    """Cell without a method -> the results of all methods: what one figure shows. A sweep has figures of its own."""
+    swept = sensitivity.in_a_sweep(results)
+    return grouped((r for r in results if r.cell not in swept), lambda r: r.cell.place)
 
 
 def _of_configuration(panel: list[Result], where: str, name: str, overlay: bool) -> Iterator[CampaignFigure]:
@@ -146,7 +138,16 @@ def _of_backbone(panel: list[Result], limits: str, agent: str) -> Iterator[Campa
     drawn = means.drawable(panel)
     if len({r.cell.method for r in drawn}) < 2:
         return  # one seed has no interval, and its profile is a single step
-    yield _means(drawn, f"{limits}-{agent}", where, over, rest)
+    kind, which, intervals = ("mean", "Mean", "t-intervals over seeds")
+    if means.enough(means.normalised(drawn)):
+        kind, which, intervals = ("iqm", "Interquartile mean", "bootstrap intervals over the seeds")
+    yield CampaignFigure(
+        f"{kind}-{limits}-{agent}",
+        f"All together: {where}",
+        f"{which} over {over} and all seeds, with 95 % {intervals}. Whether two methods differ is told by the interval "
+        f"of their difference, not by two that overlap or do not.{rest}",
+        partial(means.means, drawn),
+    )
     yield CampaignFigure(
         f"profile-{limits}-{agent}",
         f"How many runs get how far: {where}",
@@ -157,28 +158,11 @@ def _of_backbone(panel: list[Result], limits: str, agent: str) -> Iterator[Campa
     )
 
 
-def _means(panel: list[Result], name: str, where: str, over: str, rest: str) -> CampaignFigure:
-    """Interquartile means with many runs, plain ones with few; the caption says which, and whose interval it is."""
-    if means.enough(means.normalised(panel)):
-        kind, said = (
-            "iqm",
-            f"Interquartile mean over {over} and all seeds, with 95 % bootstrap intervals over the seeds",
-        )
-    else:
-        kind, said = "mean", f"Mean over {over} and all seeds, with 95 % t-intervals over seeds"
-    advice = "Whether two methods differ is told by the interval of their difference, not by two that overlap or do not"
-    return CampaignFigure(
-        f"{kind}-{name}", f"All together: {where}", f"{said}. {advice}.{rest}", partial(means.means, panel)
-    )
-
-
 def complete(panel: Sequence[Result]) -> tuple[list[Result], list[str]]:
-    """Results of the methods that were run on every task, and the other methods, whose means are not of the same."""
-    tasks = {(r.cell.task, r.cell.steps) for r in panel}
-    run_on: dict[str, set[tuple[str, int]]] = {}
-    for r in panel:
-        run_on.setdefault(r.cell.method, set()).add((r.cell.task, r.cell.steps))
-    return [r for r in panel if run_on[r.cell.method] == tasks], [m for m in run_on if run_on[m] != tasks]
+    """The results of the methods that were run on every task, and the names of the other methods."""
+    tasks = {r.cell.place for r in panel}
+    left_out = [m for m, run in grouped(panel, lambda r: r.cell.method).items() if len(run) < len(tasks)]
+    return [r for r in panel if r.cell.method not in left_out], left_out
 
 
 def _comparisons(results: Results) -> Iterator[CampaignFigure]:
@@ -208,12 +192,12 @@ def _comparisons(results: Results) -> Iterator[CampaignFigure]:
 
 def _nearer(pairs: Sequence[Mapping[str, Result]]) -> str:
     """How many joints use more of a tight limit than of a wide one, pair by pair."""
-    words = []
+    texts = []
     for pair in pairs:
         more = pair["tight"].joint_utilisation > pair["wide"].joint_utilisation
         cell = pair["tight"].cell
-        words.append(f"{more.sum()} of {len(more)} joints of {cell.task} with {backbone(cell.agent)}")
-    return "; ".join(words)
+        texts.append(f"{more.sum()} of {len(more)} joints of {cell.task} with {backbone(cell.agent)}")
+    return "; ".join(texts)
 
 
 def _sweeps(results: Results) -> Iterator[CampaignFigure]:

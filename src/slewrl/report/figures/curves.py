@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
 from slewrl.report.data import Array, Result
 from slewrl.report.distributions import t_quantile
@@ -21,17 +21,16 @@ from slewrl.report.tables import amount, plus_minus
 FEW = 5
 """Seeds whose curves are drawn one by one."""
 BANDS = 4
-"""Curves of one panel whose intervals can be told apart; of more, each curve ends in a dot a seed instead."""
+"""Most curves in one panel whose intervals can be told apart; of more, only the dots of the seeds are drawn."""
 POINTS = 40
-"""Of a curve: more cannot be seen, and make the page larger."""
+"""Most points of a curve: more cannot be seen, and make the page larger."""
 LIMITS = {"wide": "#1F77B4", "tight": "#D62728"}
 """The paper's colours where wide is compared with tight."""
 LIMIT_STYLES = {"wide": "-", "tight": (0, (4, 1.5))}
-Limits = tuple[float, float]
 
 
 class Band(NamedTuple):
-    """A curve, and what its seeds say of it."""
+    """A learning curve with its seeds and its interval."""
 
     steps: Array
     """(n,)."""
@@ -42,9 +41,8 @@ class Band(NamedTuple):
 
     @property
     def mean(self) -> Array:
-        """Over the seeds, (n,)."""
-        mean: Array = self.runs.mean(0)
-        return mean
+        """Mean over the seeds, (n,)."""
+        return self.runs.mean(0)
 
 
 def learning(results: Sequence[Result], look: Look) -> Figure:
@@ -57,7 +55,9 @@ def learning(results: Sequence[Result], look: Look) -> Figure:
         if behind and result is not behind:
             axis.plot(bands[behind.cell].steps, bands[behind.cell].mean, **dashed(look))
         draw(axis, band, colour)
-        draw_seeds(axis, band, result.returns, colour)
+        if 1 < len(band.runs) <= FEW:
+            axis.plot(band.steps, band.runs.T, color=colour, linewidth=0.6, alpha=0.6, zorder=2.5)
+        draw_finals(axis, band, result.returns, colour)
         place: dict[str, Any] = {"transform": axis.transAxes, "va": "top", "fontsize": SMALL}
         axis.text(0.04, 0.97, plus_minus(result.score, amount), **place)
         prepared(axis)
@@ -106,7 +106,7 @@ def named(figure: Figure, lines: Sequence[Any]) -> None:
 
 
 def band_of(result: Result) -> Band:
-    """What is drawn of a result."""
+    """The learning curve of a result."""
     steps, returns = thinned(*result.curve())
     n = len(returns)
     half = t_quantile((1 + LEVEL) / 2, n - 1) * returns.std(0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(steps))
@@ -122,21 +122,14 @@ def draw(axis: Axes, band: Band, colour: str, style: Any = "-", name: str = "", 
     return axis.plot(band.steps, band.mean, color=colour, linestyle=style, linewidth=1.6, label=label, zorder=3)[0]
 
 
-def draw_seeds(axis: Axes, band: Band, finals: Array, colour: str) -> None:
-    """Few seeds as thin lines, each with its final dot."""
-    if 1 < len(band.runs) <= FEW:
-        axis.plot(band.steps, band.runs.T, color=colour, linewidth=0.6, alpha=0.6, zorder=2.5)
-    draw_finals(axis, band, finals, colour)
-
-
 def draw_finals(axis: Axes, band: Band, finals: Array, colour: str) -> None:
-    """A dot for what each seed came to in the final evaluation; one seed is its own mean."""
+    """A dot for each seed's return in the final evaluation; one seed is its own mean."""
     if len(finals) > 1:
         last = np.full(len(finals), band.steps[-1])
         axis.plot(last, finals, "o", color=colour, markersize=2.5, alpha=0.8, zorder=4, clip_on=False)
 
 
-def spanned(*values: Array, margin: float = 0.05) -> Limits:
+def spanned(*values: Array, margin: float = 0.05) -> tuple[float, float]:
     """The ends of an axis that shows all values, with some room."""
     low, high = min(float(v.min()) for v in values), max(float(v.max()) for v in values)
     room = margin * (high - low) or 0.5
@@ -152,20 +145,7 @@ def thinned(steps: Array, returns: Array) -> tuple[Array, Array]:
 def prepared(axis: Axes, ticks: int = 2) -> None:
     """Steps as 60k and 1.5M, returns as 12 000; few ticks, for a panel is small."""
     axis.xaxis.set_major_locator(MaxNLocator(ticks, integer=True))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    axis.xaxis.set_major_formatter(EngFormatter(sep=""))
     axis.yaxis.set_major_locator(MaxNLocator(4))
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: grouped(value)))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}".replace(",", " ").replace("-", "−")))
     axis.grid(axis="y")
-
-
-def grouped(value: float) -> str:
-    """A return: 12000 as 12 000, with a minus as long as a plus."""
-    return f"{value:,g}".replace(",", " ").replace("-", "−")
-
-
-def short(value: float) -> str:
-    """60000 as 60k, 1.5e6 as 1.5M."""
-    for unit, name in ((1e6, "M"), (1e3, "k")):
-        if abs(value) >= unit:
-            return f"{value / unit:g}{name}"
-    return f"{value:g}"

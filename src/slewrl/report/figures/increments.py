@@ -1,4 +1,4 @@
-"""Where actions go in one step: the increments that were executed, and those that a layer can reach."""
+"""Increments of one step: those that were executed, and those that a layer can reach."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,24 +19,24 @@ from slewrl.report.methods import LABELS, called, in_order
 from slewrl.robots.groups import find_robot
 
 POINTS = 600
-"""Of a panel, over all seeds: as many as can be told apart."""
+"""Most points in a panel, over all seeds: as many as can be told apart."""
 PAIRS = {
     "Ant-v5": ("hip_4", "ankle_4"),
     "HalfCheetah-v5": ("bthigh", "fthigh"),
     "Hopper-v5": ("thigh", "leg"),
     "Humanoid-v5": ("right_hip_y", "right_elbow"),
 }
-"""Two joints of a task whose limits differ most, where no robot's file says them; a preset would need torch to read."""
+"""Two joints whose limits differ most, of tasks without a robot's file."""
 EDGE = 1.25
-"""Where a panel ends, in limits."""
+"""The end of a panel, in limits."""
 RAREST, MOST = 0.02, 20.0
 """Ends of the colour scale of the density: 0.5 everywhere is uniform, and 25 is every step in one of the 50 bins."""
 STRIP = 0.125
-"""Inches, of a method's strip."""
+"""Height of a method's strip, in inches."""
 SHORT = 12
-"""Letters of a name that leave room for its share on the same line."""
+"""Most letters of a name that has its share on the same line."""
 BEYOND = "#E8A0A0"
-"""What lies outside the limits."""
+"""The colour of points outside the limits."""
 
 
 # ---------------------------------------------------------------------- executed, two joints at a time
@@ -69,12 +69,12 @@ def sample(result: Result) -> dict[str, Array]:
 
 
 def shade(layer: str, look: Look) -> str:
-    """A layer's colour between the two grounds, for dots that are the same on both."""
+    """A layer's colour that can be seen on both grounds, for rasterised dots."""
     return Look(DARK, own=look.own).seen(look.colour(layer))
 
 
 def _dots(axis: Axes, points: NDArray[Any], colour: str, alpha: float = 0.5) -> None:
-    """Dots at points (n, 2) as one image: thousands of circles would make a page of megabytes."""
+    """Dots at points (n, 2), rasterised: thousands of circles would make a page of megabytes."""
     axis.scatter(points[:, 0], points[:, 1], s=3, color=colour, linewidths=0, rasterized=True, zorder=3, alpha=alpha)
 
 
@@ -128,15 +128,10 @@ def reachable(
     labels: tuple[str, str],
     look: Look,
 ) -> Figure:
-    """Where each layer leads from one previous action, against F_t, the rectangle that the limits allow: a panel each.
+    """The increments (n, 2) that each layer can reach from one previous action, a panel each, and F_t as a rectangle.
 
-    Args:
-        samples: layer -> increments (n, 2) from the previous action, which sits at the origin.
-        coverage: layer -> share of F_t reached, in [0, 1].
-        low: lower corner of F_t minus the previous action, shape (2,).
-        high: upper corner of F_t minus the previous action, shape (2,).
-        labels: what the two axes are.
-        look: how to draw.
+    ``coverage`` is the share of F_t that each layer reaches; ``low`` and ``high`` are the corners of F_t minus the
+    previous action, (2,).
     """
     figure, axes = panels(look, len(samples), 1.5, sharex=True, sharey=True)
     span, slack = high - low, 1e-3 * (high - low)  # an ulp outside cannot be seen; a thousandth of the box can

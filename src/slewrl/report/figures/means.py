@@ -1,4 +1,4 @@
-"""What all tasks say together: means with intervals, and performance profiles.
+"""Aggregates over all tasks: means with intervals, and performance profiles.
 
 With enough runs the mean is the interquartile one, with a bootstrap interval over the seeds; with fewer, where a
 bootstrap is far too narrow (of three runs their range), it is the plain mean with a t-interval. One run has neither.
@@ -8,22 +8,23 @@ the same limits and with the same backbone, and 1 the best: of the methods with 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from slewrl.report.data import Array, Result
+from slewrl.report.data import Array, Result, grouped
 from slewrl.report.estimates import LEVEL
 from slewrl.report.figures.small_multiples import by_method, dashed, labelled, reference
 from slewrl.report.figures.style import Look, canvas
 from slewrl.report.methods import called, in_order, promises
-from slewrl.report.stats import around, iqm, iqms, performance_profile, satterthwaite, stratified_bootstrap
+from slewrl.report.stats import around, iqm, performance_profile, satterthwaite, stratified_bootstrap
 
 SAMPLES = 1000
 TAUS = np.linspace(0, 1, 51)
 ENOUGH_RUNS, ENOUGH_SCORES = 5, 10
-"""Of each task and in all, for a bootstrap interval that holds what it should 90 times of 100 or more."""
+"""Fewest runs of each task and in all for a bootstrap interval whose coverage is 90 % or more."""
 
 Scores = dict[str, list[Array]]
 """Method -> an array of normalised scores for each task it was run on."""
@@ -32,8 +33,7 @@ Scores = dict[str, list[Array]]
 def normalised(results: Sequence[Result]) -> Scores:
     """Results of one backbone under one set of limits, on a common scale."""
     scores: Scores = {}
-    for task in dict.fromkeys((r.cell.task, r.cell.steps) for r in results):
-        there = [r for r in in_order(list(results)) if (r.cell.task, r.cell.steps) == task]
+    for there in grouped(in_order(list(results)), lambda r: (r.cell.task, r.cell.steps)).values():
         runs = np.concatenate([r.returns for r in there if promises(r)] or [r.returns for r in there])
         low, span = runs.min(), np.ptp(runs) or 1.0
         for r in there:
@@ -59,8 +59,7 @@ def interval(scores: list[Array], trimmed: bool) -> tuple[float, float, float]:
     its degrees of freedom by Welch and Satterthwaite.
     """
     if trimmed:
-        low, high = stratified_bootstrap(scores, iqms, SAMPLES, at_once=True)
-        return iqm(scores), float(low), float(high)
+        return float(iqm(scores)), *stratified_bootstrap(scores, iqm, SAMPLES)
     errors = [float(runs.var(ddof=1)) / len(runs) / len(scores) ** 2 for runs in scores]
     df = satterthwaite(errors, [len(runs) - 1 for runs in scores])
     value = float(np.mean([runs.mean() for runs in scores]))
@@ -79,17 +78,10 @@ def means(results: Sequence[Result], look: Look) -> Figure:
     for i, method in enumerate(ranked):
         (value, low, high), colour = found[method], look.colour(of[method].layer)
         runs = np.concatenate(scores[method])
-        axis.plot(
-            runs,
-            np.full(len(runs), i),
-            "o",
-            color=colour,
-            markersize=3.5,
-            markeredgewidth=0.4,
-            markeredgecolor=look.ground.card,
-        )
+        edge: Any = {"markeredgecolor": look.ground.card}
+        axis.plot(runs, [i] * len(runs), "o", color=colour, markersize=3.5, markeredgewidth=0.4, **edge)
         axis.plot([low, high], [i, i], color=colour, linewidth=2.0, alpha=0.5, solid_capstyle="round")
-        axis.plot([value], [i], "o", color=colour, markersize=7, markeredgecolor=look.ground.card, zorder=3)
+        axis.plot([value], [i], "o", color=colour, markersize=7, zorder=3, **edge)
     axis.set_yticks(range(len(ranked)), [called(of[method]) for method in ranked])
     axis.tick_params(axis="y", length=0, labelcolor=look.ground.text)
     axis.invert_yaxis()

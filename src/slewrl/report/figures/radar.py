@@ -15,12 +15,13 @@ from slewrl.report.figures.style import Look
 from slewrl.report.methods import backbone
 
 RINGS = (0.25, 0.5, 0.75, 1.0)
-LEAST = 3
-"""Joints that make a radar; fewer are drawn as bars."""
+FEWEST = 3
+"""Fewest joints of a radar; fewer are drawn as bars."""
 NAMED = 8
-"""Joints whose names fit around the rim; more have numbers there, and a key below."""
+"""Most joints whose names fit around the rim; more have numbers there, and a key below."""
 LETTERS = 18
-"""Of the key, in an inch."""
+"""Letters of the key per inch."""
+POLAR: dict[str, Any] = {"subplot_kw": {"projection": "polar"}}
 
 
 def radars(results: Sequence[Result], look: Look) -> Figure:
@@ -34,15 +35,15 @@ def radars(results: Sequence[Result], look: Look) -> Figure:
             outline(axis, behind.joint_utilisation, **dashed(look))
         filled(axis, result.joint_utilisation, look.colour(result.layer))
     dashes = "; dashed: DD-SRad" if behind else ""
-    rim = "rim" if is_round(joints) else "1"
+    rim = "rim" if len(joints) >= FEWEST else "1"
     labelled(figure, look, f"|increment| / limit by joint; {rim}: always as fast as allowed{dashes}{key(joints, look)}")
     return figure
 
 
 def wide_and_tight(pairs: Sequence[Mapping[str, Result]], look: Look) -> Figure:
     """Limits -> result of one method, for each task and backbone."""
-    few = any(not is_round(next(iter(pair.values())).joints) for pair in pairs)
-    figure, axes = panels(look, len(pairs), 2.2, across=2.2, **({} if few else {"subplot_kw": {"projection": "polar"}}))
+    polar = all(len(result.joints) >= FEWEST for pair in pairs for result in pair.values())
+    figure, axes = panels(look, len(pairs), 2.2, across=2.2, **(POLAR if polar else {}))
     for axis, pair in zip(axes, pairs, strict=True):
         first = next(iter(pair.values()))
         prepared(axis, first.joints, look)
@@ -53,14 +54,9 @@ def wide_and_tight(pairs: Sequence[Mapping[str, Result]], look: Look) -> Figure:
     return figure
 
 
-def is_round(joints: Sequence[Any] | Array) -> bool:
-    """Whether there are enough joints for a radar."""
-    return len(joints) >= LEAST
-
-
 def projection(joints: Sequence[str]) -> dict[str, Any]:
-    """What ``Figure.subplots`` needs for a radar, or for bars."""
-    return {"subplot_kw": {"projection": "polar"}} if is_round(joints) else {"sharey": True}
+    """Arguments of ``Figure.subplots`` for a radar, or for bars."""
+    return POLAR if len(joints) >= FEWEST else {"sharey": True}
 
 
 def prepared(axis: Axes, joints: Sequence[str], look: Look) -> None:
@@ -115,8 +111,8 @@ def directions(d: int) -> Array:
 
 
 def key(joints: Sequence[str], look: Look) -> str:
-    """Which joint a number is, where names would not fit around the rim."""
+    """The joints' numbers and names, where names do not fit around the rim."""
     if len(joints) <= NAMED:
         return ""
-    said = ", ".join(f"{i}\N{NO-BREAK SPACE}{joint}" for i, joint in enumerate(joints))
-    return "\n" + "\n".join(textwrap.wrap(said, round(LETTERS * look.width))).replace("\N{NO-BREAK SPACE}", " ")
+    entries = ", ".join(f"{i}\N{NO-BREAK SPACE}{joint}" for i, joint in enumerate(joints))
+    return "\n" + "\n".join(textwrap.wrap(entries, round(LETTERS * look.width))).replace("\N{NO-BREAK SPACE}", " ")

@@ -1,28 +1,28 @@
-"""How much lambda, the weight of |u|^2 in the actor's loss, matters: the paper's sensitivity figure."""
+"""The sweep over lambda, the weight of |u|^2 in the actor's loss: the paper's sensitivity figure."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from slewrl.report.data import Array, Cell, Result, Results
+from slewrl.report.data import Cell, Result, Results, grouped
 from slewrl.report.figures import radar
-from slewrl.report.figures.curves import BANDS, Band, band_of, draw, draw_finals, named, prepared, spanned
+from slewrl.report.figures.curves import BANDS, band_of, draw, draw_finals, named, prepared, spanned
 from slewrl.report.figures.small_multiples import labelled, panels
 from slewrl.report.figures.style import STYLES, Look
 
 OPTION = "penalty_weight"
 PALETTE = ("#D62728", "#E6550D", "#756BB1", "#31A354", "#3182BD")
-"""From the smallest lambda to the largest: the paper's, but that one of its two oranges is purple."""
+"""Colours from the smallest lambda to the largest: the paper's, but that one of its two oranges is purple."""
 SIX = (*PALETTE[:2], "#8C564B", *PALETTE[2:])
-"""With the paper's own lambda, which it does not sweep, between its second and third."""
+"""The same with a colour for the paper's own lambda, which it does not sweep."""
 SETTLED = 0.3
 """The share of the training after which a curve decides what the axis spans."""
 ByLambda = Mapping[float, Result]
 
 
 class Swept(NamedTuple):
-    """What a sweep is of; results of one sweep differ in lambda and, from panel to panel, in their limits alone."""
+    """The key of a sweep, whose results differ in lambda and, from panel to panel, in their limits alone."""
 
     task: str
     agent: str
@@ -31,29 +31,19 @@ class Swept(NamedTuple):
     steps: int
 
 
-def weight(result: Result) -> float | None:
-    """The lambda that was set; None where the layer's own was used."""
-    value = result.runs[0].spec.layer_options.get(OPTION)
-    return None if value is None else float(value)
-
-
 def sweeps(results: Results) -> dict[Swept, dict[str, dict[float, Result]]]:
-    """What was swept -> limits -> lambda -> result, where more than one lambda was tried."""
+    """Sweep -> limits -> lambda -> result, where more than one lambda was tried."""
     found: dict[Swept, dict[str, dict[float, Result]]] = {}
-    for result in results:
-        value = weight(result)
-        if value is not None:
-            by_limits = found.setdefault(swept(result), {})
-            by_limits.setdefault(result.cell.limits, {})[value] = result
-    kept = {
-        which: {limits: dict(sorted(by.items())) for limits, by in by_limits.items() if len(by) > 1}
-        for which, by_limits in found.items()
-    }
-    return {which: by_limits for which, by_limits in kept.items() if by_limits}
+    weighted = [r for r in results if OPTION in r.runs[0].spec.layer_options]
+    for (which, limits), there in grouped(weighted, lambda r: (swept(r), r.cell.limits)).items():
+        by_lambda = {float(r.runs[0].spec.layer_options[OPTION]): r for r in there}
+        if len(by_lambda) > 1:
+            found.setdefault(which, {})[limits] = dict(sorted(by_lambda.items()))
+    return found
 
 
 def swept(result: Result) -> Swept:
-    """What a result would be part of a sweep of."""
+    """The sweep that a result is part of."""
     words = [word for word in result.cell.method.split() if not word.startswith(f"{OPTION}=")]
     return Swept(result.cell.task, result.cell.agent, " ".join(words), result.cell.steps)
 
@@ -77,21 +67,16 @@ def returns(sweep: Mapping[str, ByLambda], look: Look) -> Figure:
         for result, band, (colour, _) in zip(by_lambda.values(), bands, colours(by_lambda, look), strict=True):
             draw_finals(axis, band, result.returns, colour)
         axis.set_title(f"{limits} limits")
-        axis.set_ylim(*spanned(*(settled(band) for band in bands), *(r.returns for r in by_lambda.values())))
+        settled = [band.mean[band.steps >= SETTLED * band.steps[-1]] for band in bands]
+        axis.set_ylim(*spanned(*settled, *(r.returns for r in by_lambda.values())))
         prepared(axis, 5)
     named(figure, lines)
     labelled(figure, look, "environment steps (legend: λ)", "return")
     return figure
 
 
-def settled(band: Band) -> Array:
-    """A curve's mean without the first part of the training; all of it where it has but few points."""
-    after: Array = band.mean[band.steps >= SETTLED * band.steps[-1]]
-    return after
-
-
 def utilisation(sweep: Mapping[str, ByLambda], look: Look) -> Figure:
-    """What each joint uses of its limit at every lambda: a panel each, limits after limits."""
+    """Utilisation of each joint at every lambda, a panel each, one set of limits after the other."""
     every = [(limits, value, result) for limits, by in sweep.items() for value, result in by.items()]
     joints = every[0][2].joints
     figure, axes = panels(look, len(every), 1.6, **radar.projection(joints))

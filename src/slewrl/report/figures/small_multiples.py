@@ -18,11 +18,11 @@ def panels(look: Look, count: int, height: float, across: float = ACROSS, **how:
     """A figure with ``count`` axes, row by row, as many beside each other as fit.
 
     Args:
-        look: how to draw.
+        look: the figure's look.
         count: how many panels.
-        height: inches, of a panel with all around it; one alone is taller.
+        height: inches, of a panel with its margins; a single column is taller.
         across: inches, about its width.
-        how: for ``Figure.subplots``, such as ``sharey``.
+        how: arguments of ``Figure.subplots``, such as ``sharey``.
     """
     columns = min(count, max(1, round(look.width / across)))
     rows = -(-count // columns)
@@ -35,9 +35,9 @@ def panels(look: Look, count: int, height: float, across: float = ACROSS, **how:
 
 
 def by_method(look: Look, results: Sequence[Result], height: float, **how: Any) -> tuple[Figure, list[Any]]:
-    """A figure, and each result with its axes, in the order of the tables, under its name."""
+    """A figure, and each result with its axes, in the order of the tables, titled by its method."""
     ordered = in_order(list(results))
-    names = [title_of(result) for result in ordered]
+    names = [name if len(name) <= 16 else name.replace(" (", "\n(") for name in map(called, ordered)]
     lines = max(name.count("\n") for name in names)
     figure, axes = panels(look, len(ordered), height + 0.13 * lines, **how)
     for axis, result, name in zip(axes, ordered, names, strict=True):
@@ -45,25 +45,19 @@ def by_method(look: Look, results: Sequence[Result], height: float, **how: Any) 
     return figure, list(zip(ordered, axes, strict=True))
 
 
-def title_of(result: Result) -> str:
-    """The method's name, on two lines if it would be too wide."""
-    name = called(result)
-    return name.replace(" (", "\n(") if len(name) > 16 else name
-
-
 def reference(results: Sequence[Result]) -> Result | None:
-    """What the others are compared with, if it and others are there."""
+    """The result of DD-SRad, with which the others are compared; None without it or without others."""
     found = next((result for result in results if result.cell.method == REFERENCE), None)
     return found if len(results) > 1 else None
 
 
 def dashed(look: Look) -> dict[str, Any]:
-    """How the reference is drawn."""
+    """The line style of the reference."""
     return {"color": look.ground.quiet, "linestyle": (0, (3, 1.5)), "linewidth": 1.0, "zorder": 2}
 
 
 def labelled(figure: Figure, look: Look, x: str, y: str = "") -> None:
-    """What the axes of all panels show; ``x`` may go on for another line, with how to read the panels."""
+    """Label the axes of all panels; ``x`` may have further lines, such as a key."""
     figure.supxlabel(x, color=look.ground.quiet, fontsize=NORMAL)
     if y:
         figure.supylabel(y, color=look.ground.quiet, fontsize=NORMAL)

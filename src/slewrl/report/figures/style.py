@@ -1,4 +1,4 @@
-"""What all figures look like, and how they are saved: as PNG and PDF on white, and as one SVG for light and dark."""
+"""The style of all figures, and how they are saved: as PNG and PDF on white, and as one SVG for light and dark."""
 
 import dataclasses
 import io
@@ -17,9 +17,9 @@ from slewrl.report.colours import COLOURS, DARK, LIGHT, OWN, UNKNOWN, Ground, le
 WIDTH = 4.4
 """Inches, the width of a figure: narrow enough that its text can be read on a phone."""
 STYLES = ("-", (0, (4, 1.5)), (0, (1, 1)), "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (8, 3)))
-"""Lines of the first, second ... curve of a panel, so that colour is never the only difference."""
+"""Line styles of a panel's curves, so that colour is never the only difference."""
 SMALL, NORMAL = 7.0, 8.0
-"""Points: of the numbers along an axis, and of titles and legends."""
+"""Font sizes in points: of tick labels, and of titles and legends."""
 PNG: dict[str, Any] = {"format": "png", "dpi": 160, "facecolor": LIGHT.card}
 PDF: dict[str, Any] = {"format": "pdf", "dpi": 300, "metadata": {"CreationDate": None}}
 SVG: dict[str, Any] = {"format": "svg", "dpi": 160, "transparent": True, "metadata": {"Date": None}}
@@ -28,21 +28,21 @@ FORMATS = {"svg": SVG, "png": PNG, "pdf": PDF}
 
 @dataclass(frozen=True)
 class Look:
-    """How to draw: on which ground, how wide, and in which colours."""
+    """The ground, width and colours of figures."""
 
     ground: Ground = LIGHT
     width: float = WIDTH
     """Inches."""
     own: tuple[str, ...] = ()
-    """Layers of the user's own, each of which gets a colour of its own."""
+    """The user's own layers, each of which gets a colour."""
 
     def colour(self, layer: str, contrast: float = 3.0) -> str:
-        """A layer's colour as it can be seen on the ground; words need a contrast of 4.5."""
+        """A layer's colour, legible on the ground; text needs a contrast of 4.5."""
         own = OWN[self.own.index(layer) % len(OWN)] if layer in self.own else UNKNOWN
         return legible(COLOURS.get(layer, own), self.ground, contrast)
 
     def seen(self, colour: str) -> str:
-        """A colour as it can be seen on the ground."""
+        """A colour, made legible on the ground."""
         return legible(colour, self.ground)
 
 
