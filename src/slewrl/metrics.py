@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slewrl.limits.viability import too_sharp
+
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
 
@@ -22,6 +24,8 @@ class RateUse:
     """Increments counted."""
     violations: int
     """Joint increments outside F_t, decided exactly."""
+    acceleration_violations: int
+    """Those of them beyond an acceleration limit."""
     utilisation: float
     """Ratio of sums: sum |da| / sum delta over joints, averaged over steps; in [0, 1]."""
     utilisation_mean: float
@@ -54,12 +58,23 @@ def rate_use(actions: NDArray[np.floating], limits: "RateLimits") -> RateUse:
     """Of an episode's actions (T + 1, d): the reset action, then what was handed to the environment at each step."""
     steps = len(actions) - 1
     if steps < 1:
-        return RateUse(0, 0, 0.0, 0.0, np.zeros(limits.dim))
-    violations = int(limits.outside(actions[1:], actions[:-1]).sum())
+        return RateUse(0, 0, 0, 0.0, 0.0, np.zeros(limits.dim))
+    outside, sharp = violations(actions, limits)
     increments, allowed = increments_and_limits(actions, limits)
     ratios = np.abs(increments) / allowed
     ratio_of_sums = float((np.abs(increments).sum(-1) / allowed.sum(-1)).mean())
-    return RateUse(steps, violations, ratio_of_sums, float(ratios.mean()), ratios.mean(0))
+    count, sharp_count = int(outside.sum()), int(sharp.sum())
+    return RateUse(steps, count, sharp_count, ratio_of_sums, float(ratios.mean()), ratios.mean(0))
+
+
+def violations(actions: NDArray[np.floating], limits: "RateLimits") -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which joint increments (T, d) of an episode's actions (T + 1, d) left F_t, and which broke the acceleration."""
+    left = limits.outside(actions[1:], actions[:-1])
+    if limits.acceleration is None or limits.deceleration is None:
+        return left, np.zeros_like(left)
+    before = np.concatenate([actions[:1], actions[:-2]])  # an episode begins at rest
+    sharp = too_sharp(actions[1:], actions[:-1], before, limits.acceleration, limits.deceleration)
+    return left | sharp, sharp
 
 
 def increments_and_limits(

@@ -56,7 +56,7 @@ class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordCo
         """Start an episode, with ``options["reset_action"]`` or the usual reset action as the previous one."""
         observation, info = returned(self.env, self.name, "reset", seed=seed, options=without_ours(options))
         self.history.restart(self.first.find(self.env, options, info))
-        return augmented(observation, self.previous), info
+        return augmented(observation, self.history.appended[0], self.limits), info
 
     @property
     def reset_action(self) -> NDArray[Any]:
@@ -86,7 +86,7 @@ class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordCo
         observation, reward, terminated, truncated, info = returned(self.env, self.name, "step", executed)
         if terminated or truncated:
             info = {**info, "rate_use": self.rate_use()}
-        return augmented(observation, self.previous), reward, terminated, truncated, info
+        return augmented(observation, self.history.appended[0], self.limits), reward, terminated, truncated, info
 
     def rate_use(self) -> RateUse:
         """Utilisation and violations of the episode so far."""
@@ -147,7 +147,7 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
         observations, info = returned(self.env, self.name, "reset", seed=seed, options=without_ours(options))
         self._restart(mask, info, options)
         self._over[mask] = False
-        return augmented(observations, self.previous), info
+        return augmented(observations, self.history.appended, self.limits), info
 
     def step(self, actions: NDArray[Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Pass the actions on unchanged, and remember those that were executed."""
@@ -164,7 +164,7 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
             info = {**info, **self._ended(ended, info)}
         if self.mode == AutoresetMode.SAME_STEP:
             self._restart(ended, info)
-        return augmented(observations, self.previous), rewards, terminated, truncated, info
+        return augmented(observations, self.history.appended, self.limits), rewards, terminated, truncated, info
 
     def _ended(self, ended: NDArray[np.bool_], info: dict[str, Any]) -> dict[str, Any]:
         """Entries of info for the environments whose episode ended, as Gymnasium has them: an array and its mask."""
@@ -172,7 +172,7 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
         for k in np.flatnonzero(ended).tolist():
             uses[k] = self.history.rate_use(k)
             if "final_obs" in info:
-                finals[k] = augmented(info["final_obs"][k], self.previous[k])
+                finals[k] = augmented(info["final_obs"][k], self.history.appended[k], self.limits)
         extra = {"rate_use": uses, "_rate_use": ended}
         return {**extra, "final_obs": finals} if "final_obs" in info else extra
 

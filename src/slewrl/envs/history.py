@@ -28,8 +28,8 @@ class ActionHistory(Copied):
         """Whether any episode has begun."""
         self.first = self._kept(first)
         """(N, d): what counts as executed before the first step of each current episode."""
-        self.previous = self.first
-        """(N, d): the actions executed last."""
+        self.previous = self.before = self.first
+        """(N, d): the actions executed last, and those before; the same at the start of an episode, which is at rest."""
         self._taken: list[NDArray[Any]] = []
         """The actions (N, d) of each step since the oldest current episode began."""
         self._since = np.zeros(len(first), np.int64)
@@ -40,7 +40,9 @@ class ActionHistory(Copied):
         which = np.ones(len(self.first), bool) if which is None else which
         self.begun = True
         self.first = self._kept(np.where(which[:, None], first, self.first))
-        self.previous = self._kept(np.where(which[:, None], first, self.previous))
+        self.previous, self.before = (
+            self._kept(np.where(which[:, None], first, x)) for x in (self.previous, self.before)
+        )
         self._since[which] = len(self._taken)
         if past := int(self._since.min()):  # steps of episodes that have all ended
             del self._taken[:past]
@@ -48,13 +50,23 @@ class ActionHistory(Copied):
 
     def append(self, executed: NDArray[Any]) -> None:
         """Add the actions executed in one more step, (N, d)."""
-        self.previous = self._kept(executed)
+        self.before, self.previous = self.previous, self._kept(executed)
         if self.whole:
             self._taken.append(self.previous)
 
     def outside(self, action: NDArray[Any]) -> NDArray[np.bool_]:
         """Which joints of an action (N, d) would leave F_t of the previous one, exactly."""
-        return self.limits.outside(action, self.previous)
+        return self.limits.outside(action, self.previous, self.before)
+
+    @property
+    def velocity(self) -> NDArray[Any]:
+        """The last increments, (N, d), exact for commands on the grid of an acceleration limit."""
+        return self.previous - self.before
+
+    @property
+    def appended(self) -> NDArray[Any]:
+        """What augmented observations end in, (N, m): a_prev, or (v_prev, a_prev) with an acceleration limit."""
+        return self.previous if self.limits.grid is None else np.concatenate([self.velocity, self.previous], -1)
 
     def actions(self, k: int = 0) -> NDArray[Any]:
         """The current episode of environment k, (T + 1, d): its reset action, and the actions executed since."""
@@ -71,7 +83,9 @@ class ActionHistory(Copied):
         taken = np.zeros((steps.max(), *self.first.shape), self.dtype)
         for k, actions in enumerate(episodes):
             taken[len(taken) - steps[k] :, k] = actions[1:]
-        self.first, self.previous = (self._kept(np.stack([actions[i] for actions in episodes])) for i in (0, -1))
+        self.first, self.previous, self.before = (
+            self._kept(np.stack([actions[max(i, -len(actions))] for actions in episodes])) for i in (0, -1, -2)
+        )
         self._taken, self._since, self.begun = [self._kept(row) for row in taken], steps.max() - steps, True
 
     def _kept(self, actions: NDArray[Any]) -> NDArray[Any]:

@@ -36,7 +36,7 @@ from slewrl.limits.parse import (
     read_reset,
 )
 from slewrl.limits.rates import Corrections
-from slewrl.limits.viability import Grid, make_grid
+from slewrl.limits.viability import Grid, make_grid, too_sharp
 from slewrl.limits.viable_box import GridTensors, grid_tensors, viable_box
 
 Edges = Literal["guard", "tight"]
@@ -237,8 +237,12 @@ class RateLimits:
         found: GridTensors = self._rounded[key]
         return found
 
-    def outside(self, action: NDArray[Any], prev: NDArray[Any]) -> NDArray[np.bool_]:
+    def outside(
+        self, action: NDArray[Any], prev: NDArray[Any], before: NDArray[Any] | None = None
+    ) -> NDArray[np.bool_]:
         """Decide exactly, without torch, which joints of ``action`` (..., d) left F_t(prev); NaN counts as outside.
+
+        An acceleration limit is judged if ``before`` is given, the action before ``prev`` (at the start: prev itself).
 
         For limits of a single step, ``box(prev, delta=...)``, use ``~box.contains(action)``.
         """
@@ -246,7 +250,10 @@ class RateLimits:
         for label, array in (("action", action), ("prev", prev)):
             if array.ndim == 0 or array.shape[-1] != self.dim:
                 raise ValueError(f"{label} has shape {array.shape}, expected (..., {self.dim}): one entry per joint")
-        return boxmath.outside(action, prev, self.down, self.up, self.low, self.high)
+        left = boxmath.outside(action, prev, self.down, self.up, self.low, self.high)
+        if before is None or self.acceleration is None or self.deceleration is None:
+            return left
+        return left | too_sharp(action, prev, before, self.acceleration, self.deceleration)
 
     def clamp(self, position: Tensor) -> Tensor:
         """Clip a pose to the action range, in the same dtype, for use as the first ``prev`` after a reset.
