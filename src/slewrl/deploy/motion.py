@@ -113,8 +113,7 @@ class Motion(Copied):
         ready: NDArray[np.bool_] = viability.stops_in_time(self.velocity, below, above, self.wanted)
         mixed = np.where(ready, self.wanted, self.limits.deceleration)
         self.limits = self.limits._replace(deceleration=self.wanted if ready.all() else mixed)
-        bottom: Vector
-        bottom, top = viability.increments(self.velocity, below, above, self.limits)
+        edges: tuple[Vector, Vector] = viability.increments(self.velocity, below, above, self.limits)
         forced = viability.brake(self.velocity, self.limits.deceleration)
         self.waiting += int(np.count_nonzero(~ready))
-        return np.where(ready, bottom, forced), np.where(ready, top, forced)
+        return np.where(ready, edges[0], forced), np.where(ready, edges[1], forced)

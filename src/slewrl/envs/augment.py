@@ -1,4 +1,7 @@
-"""The augmented state s~ = (s, a_prev): a rate-limited problem is Markov only with the last executed action in it."""
+"""The augmented state s~ = (s, a_prev): a rate-limited problem is Markov only with the last executed action in it.
+
+With acceleration limits it is (s, v_prev, a_prev), where v_prev is the last increment.
+"""
 
 from typing import Any
 
@@ -14,10 +17,13 @@ from slewrl.envs.history import ActionHistory
 from slewrl.envs.reset import Given, ResetAction, Unsaid, without_ours
 from slewrl.envs.state import CopiedEpisode
 from slewrl.limits import RateLimits
+from slewrl.limits.augmented import previous_action, previous_velocity
 from slewrl.metrics import RateUse
 
 PREVIOUS = "previous_action"
 """The key of the previous action in a Dict observation."""
+VELOCITY = "previous_velocity"
+"""The key of the last increment in a Dict observation, with an acceleration limit."""
 
 
 class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
@@ -190,11 +196,14 @@ def means_zero(env: Any) -> bool:
     return str(getattr(env.spec, "entry_point", "")).startswith("gymnasium.envs.")
 
 
-def augmented(observation: Any, prev: NDArray[Any]) -> Any:
-    """(s, a_prev) of one environment or of several; a_prev is unchanged to the bit."""
+def augmented(observation: Any, appended: NDArray[Any], limits: RateLimits) -> Any:
+    """(s, a_prev), or (s, v_prev, a_prev) with an acceleration limit; what is appended is unchanged to the bit."""
     if isinstance(observation, dict):
-        return {**observation, PREVIOUS: prev.copy()}
-    return np.concatenate([observation, prev], axis=-1, dtype=prev.dtype, casting="same_kind")
+        history = {PREVIOUS: previous_action(appended, limits.dim).copy()}
+        if limits.grid is not None:
+            history[VELOCITY] = previous_velocity(appended, limits.dim).copy()
+        return {**observation, **history}
+    return np.concatenate([observation, appended], axis=-1, dtype=appended.dtype, casting="same_kind")
 
 
 def augmented_space(name: str, observation: Any, action: Any, limits: RateLimits, dicts: bool = False) -> Any:
@@ -209,11 +218,20 @@ def augmented_space(name: str, observation: Any, action: Any, limits: RateLimits
     if dicts and isinstance(observation, Dict):
         if PREVIOUS in observation.spaces:
             raise ValueError(f"{name}: observations have a {PREVIOUS!r} already: is it wrapped twice?")
-        return Dict({**observation.spaces, PREVIOUS: Box(action.low, action.high, dtype=action.dtype)})
+        history = {PREVIOUS: Box(action.low, action.high, dtype=action.dtype)}
+        if limits.grid is not None:
+            history[VELOCITY] = _velocity_space(action, limits)
+        return Dict({**observation.spaces, **history})
     if not isinstance(observation, Box) or len(observation.shape) != 1:
         raise ValueError(f"{name}: observation space is {observation}, expected a flat Box (wrap it first)")
-    low, high = (np.concatenate([getattr(s, k) for s in (observation, action)]) for k in ("low", "high"))
+    parts = (observation, action) if limits.grid is None else (observation, _velocity_space(action, limits), action)
+    low, high = (np.concatenate([getattr(part, k) for part in parts]) for k in ("low", "high"))
     return Box(low.astype(action.dtype), high.astype(action.dtype), dtype=action.dtype)
+
+
+def _velocity_space(action: Any, limits: RateLimits) -> Any:
+    """The space of the last increment."""
+    return Box((-limits.down).astype(action.dtype), limits.up.astype(action.dtype), dtype=action.dtype)
 
 
 def check_action_space(name: str, action: Any) -> None:

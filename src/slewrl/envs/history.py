@@ -29,7 +29,7 @@ class ActionHistory(Copied):
         self.first = self._kept(first)
         """(N, d): what counts as executed before the first step of each current episode."""
         self.previous = self.before = self.first
-        """(N, d): the actions executed last, and those before; the same at the start of an episode, which is at rest."""
+        """(N, d): the actions executed last, and those before: the same at the start, where the joints are at rest."""
         self._taken: list[NDArray[Any]] = []
         """The actions (N, d) of each step since the oldest current episode began."""
         self._since = np.zeros(len(first), np.int64)
