@@ -1,5 +1,6 @@
 """Files of a run: written whole or not at all, through no link, and read back with errors that name them."""
 
+import csv
 import json
 import os
 import stat
@@ -102,6 +103,11 @@ def read_text(path: Path) -> str:
         return path.read_bytes().decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no text (byte {error.start} is not UTF-8): it is damaged") from None
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file; none if there is no such file."""
+    return list(csv.DictReader(read_text(path).splitlines())) if path.exists() else []
 
 
 def check_regular(path: Path) -> None:
