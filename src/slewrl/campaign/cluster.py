@@ -33,11 +33,10 @@ class RayRunner(Runner):
         token.touch()
         task = ray.remote(num_cpus=1, max_retries=TRIES)(_task)
         # Folders are made here, where the user's own files are.
-        folders = {key: folder.path.resolve() for key in self.keys if (folder := self._unfinished(key))}
-        pending = {
-            task.remote(str(path), str(token), self.trust, self.specs[key].steps, self.keep_replays): key
-            for key, path in folders.items()
-        }
+        folders = {key: str(folder.path.resolve()) for key in self.keys if (folder := self._unfinished(key))}
+        pending = {}
+        for key, path in folders.items():
+            pending[task.remote(path, str(token), self.trust, self.specs[key].steps, self.keep_replays)] = key
         cancelled = False
         try:
             with self._stoppable():
@@ -75,24 +74,15 @@ def _connect(address: str) -> Any:
         import ray
     except ImportError:
         raise UserFacingError('--ray needs Ray: pip install "slewrl[cluster]"') from None
-    _check_port(address)
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
+        if host and port.isdigit():  # where nothing listens Ray itself would try for minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UserFacingError(f"no Ray cluster at {address!r} ({reason}): start one with  ray start --head") from None
     return ray
-
-
-def _check_port(address: str) -> None:
-    """Refuse an address where nothing listens: Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except OSError as error:
-        raise UserFacingError(f"no Ray cluster at {address!r} ({error}): start one with  ray start --head") from None
 
 
 def _task(path: str, token: str, trust: bool, steps: int, keep_replay: bool) -> int:

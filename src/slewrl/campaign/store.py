@@ -135,28 +135,25 @@ class Store:
 
     def progress_of(self, key: str, spec: RunSpec) -> Progress:
         """How far one run has got."""
-        try:
-            return self._progress_of(key, spec)
-        except (ValueError, csv.Error) as error:
-            raise ValueError(f"the logs in {self.folder(key).path} are damaged: {error}") from None
-
-    def _progress_of(self, key: str, spec: RunSpec) -> Progress:
         folder = self.folder(key)
-        train, evaluated = (last_row(folder.path / name) for name in ("train.csv", "eval.csv"))
-        timing = last_rows(folder.path / "timing.csv")
-        episodes = read_csv(folder.path / FINAL / "episodes.csv")
-        returns = [float(row["return"]) for row in episodes if row.get("return")]
-        counted = [train, *read_csv(folder.path / "eval.csv"), *episodes]
-        return Progress(
-            key,
-            spec,
-            state_of(folder, spec.steps),
-            max(int(float(row.get("step", 0))) for row in (train, evaluated)),
-            sum(returns) / len(returns) if returns else float(evaluated.get("return_mean", "nan")),
-            sum(int(float(row.get("violations") or 0)) for row in counted),
-            _number(timing[-1] if timing else {}, "steps_per_cpu_second"),
-            pace([(_number(row, "step"), _number(row, "seconds")) for row in timing], warm_up(spec)),
-        )
+        try:
+            train, evaluated = (last_row(folder.path / name) for name in ("train.csv", "eval.csv"))
+            timing = last_rows(folder.path / "timing.csv")
+            episodes = read_csv(folder.path / FINAL / "episodes.csv")
+            returns = [float(row["return"]) for row in episodes if row.get("return")]
+            counted = [train, *read_csv(folder.path / "eval.csv"), *episodes]
+            return Progress(
+                key,
+                spec,
+                state_of(folder, spec.steps),
+                max(int(float(row.get("step", 0))) for row in (train, evaluated)),
+                sum(returns) / len(returns) if returns else float(evaluated.get("return_mean", "nan")),
+                sum(int(float(row.get("violations") or 0)) for row in counted),
+                _number(timing[-1] if timing else {}, "steps_per_cpu_second"),
+                pace([(_number(row, "step"), _number(row, "seconds")) for row in timing], warm_up(spec)),
+            )
+        except (ValueError, csv.Error) as error:
+            raise ValueError(f"the logs in {folder.path} are damaged: {error}") from None
 
     def collect(self, to: Path) -> int:
         """Copy what a report needs of every finished run to another folder; returns the number of finished runs."""

@@ -30,14 +30,9 @@ PATIENCE = 180.0
 
 
 def work(path: Path, patience: float = PATIENCE, trust: bool = False, steps: int = 0, keep_replay: bool = False) -> int:
-    """Bring the run in ``path`` to its end; returns the exit code.
+    """Bring the run in the folder ``path`` to its end, extended to ``steps`` if it has fewer; returns the exit code.
 
-    Args:
-        path: its folder.
-        patience: seconds to wait for another process to let go of it.
-        trust: whether code it names may run (docs/trust.md).
-        steps: a run with a smaller budget is given this one first.
-        keep_replay: whether to keep the replay buffer, so that the run can be extended later.
+    ``patience`` is the time to wait for the lock of its folder; ``trust`` lets code run that its run.json names.
     """
     os.environ["SLEWRL_THREADS"] = "1"  # a campaign's cores are busy with its other runs
     folder = RunFolder(path)

@@ -12,7 +12,7 @@ from slewrl.training.run_folder import RunFolder
 if TYPE_CHECKING:
     from slewrl.render.play import Seen, Walker
 
-PATIENCE = "rendering; a MuJoCo episode of 1 000 frames takes a minute or two without a GPU"
+RENDERING = "rendering; a MuJoCo episode of 1 000 frames takes a minute or two without a GPU"
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Play:
         if self.picture:
             self._print(self.picture, play.picture(Path(self.source), self.picture, self.seed, self.trust))
         if self.video or not self.picture:
-            Console().print(PATIENCE)
+            Console().print(RENDERING)
             seen = play.record(Path(self.source), self._video, self.episodes, self.seed, self.trust)
             self._print(self._video, seen)
         return 0
@@ -110,7 +110,7 @@ class Play:
         if self.picture:
             self._print(self.picture, walker.picture(self.picture, self.seed))
         if self.video or not (self.picture or self.view):
-            Console().print(PATIENCE)
+            Console().print(RENDERING)
             self._print(self._video, walker.record(self._video, self.episodes, self.seed))
 
     @property

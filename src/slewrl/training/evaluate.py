@@ -100,6 +100,10 @@ class Evaluation:
         return [{name: float(f"{x:.5g}") for name, x in zip(names, self.increments[t], strict=True)} for t in steps]
 
 
+Evaluator = Callable[[Act, int, int], Evaluation]
+"""Evaluates a policy in a number of episodes from a seed on."""
+
+
 def evaluate(
     act: Act, env: Augment, episodes: int, seed: int, extra_violations: ExtraViolations = lambda actions, limits: 0
 ) -> Evaluation:

@@ -14,23 +14,11 @@ from slewrl.training.logging import Callback
 from slewrl.training.pace import duration, pace, warm_up
 from slewrl.training.spec import RunSpec
 
-COLUMNS: list[Any] = [
-    BarColumn(8),
-    "{task.completed:,} steps",
-    "{task.fields[left]}",
-    "{task.fields[rate]}/s",
-    "return {task.fields[episode_return]}",
-    "eval {task.fields[return_mean]}",
-    "use {task.fields[utilisation]}",
-    "violations {task.fields[violations]}",
-]
-"""Fits 80 columns; the time left comes early, since a narrow terminal cuts from the end."""
-
+PARTS = ["{left}", "{rate}/s", "return {episode_return}", "eval {return_mean}", "use {utilisation}"]
+PARTS += ["violations {violations}"]
+"""What is shown after the steps; the time left comes early, since a narrow terminal cuts from the end."""
 FORMATS = {"rate": ".0f", "episode_return": ".0f", "return_mean": ".0f", "utilisation": ".0%"}
 """The format of each number; the rate and the time left are in wall-clock time."""
-LINE = "{step:,} of {steps:,} steps, {left}, {rate}/s, return {episode_return}, eval {return_mean}, use {utilisation}, "
-LINE += "violations {violations}"
-"""The same numbers where the output is not a terminal."""
 EVERY = 60.0
 """Seconds between lines where the output is not a terminal."""
 
@@ -40,8 +28,9 @@ def progress_line(spec: RunSpec, console: Console) -> Iterator[Callback]:
     """Show the progress of a run by the callback that is yielded: it takes logged rows, and ``{"message": ...}``."""
     shown: dict[str, Any] = {**dict.fromkeys(FORMATS, "-"), "violations": 0, "left": duration(math.nan)}
     seen: deque[tuple[float, float]] = deque(maxlen=1_000)
-    live = Progress(*COLUMNS, console=console, disable=not console.is_terminal)
-    task = live.add_task("", total=spec.steps, **shown)
+    columns = (BarColumn(8), "{task.completed:,} steps", "{task.description}")  # the whole line fits 80 characters
+    live = Progress(*columns, console=console, disable=not console.is_terminal)
+    task = live.add_task(" ".join(PARTS).format(**shown), total=spec.steps)
     pending, due = "", time.monotonic() + EVERY
 
     def callback(row: dict[str, Any]) -> None:
@@ -58,8 +47,8 @@ def progress_line(spec: RunSpec, console: Console) -> Iterator[Callback]:
         numbers = {name: row[name] for name in names} | {"rate": pace(seen, least=0.0)}
         shown.update({name: number(value, FORMATS.get(name, "")) for name, value in numbers.items()})
         shown["left"] = duration((spec.steps - step) / pace(seen, warm_up(spec))) if step < spec.steps else "done"
-        live.update(task, completed=step, **shown)
-        pending = LINE.format(step=step, steps=spec.steps, **shown)
+        live.update(task, completed=step, description=" ".join(PARTS).format(**shown))
+        pending = f"{step:,} of {spec.steps:,} steps, " + ", ".join(PARTS).format(**shown)
         if not console.is_terminal and time.monotonic() >= due:
             console.print(pending, soft_wrap=True, highlight=False)
             pending, due = "", time.monotonic() + EVERY

@@ -170,10 +170,9 @@ class RunFolder:
 
     @contextmanager
     def lock(self, patience: float = 2.0) -> Iterator[None]:
-        """Keep other processes from training here; the lock goes with the process, however that ends.
+        """Keep other processes from training here until the block or the process ends.
 
-        ``patience``: seconds to wait for another process to let go. Two for one that only looks (``locked``); more for
-        one whose node has died, which a network file system takes minutes to notice.
+        ``patience``: seconds to wait for another process, of which one that only looks (``locked``) needs two.
         """
         with open_own(self.path / "lock", "a") as file:
             deadline = time.monotonic() + patience

@@ -1,7 +1,6 @@
 """The parts of a run from its spec: limits, task, agent and evaluator."""
 
 import dataclasses
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from slewrl.envs.vec_env import Layout
 from slewrl.layers import make_layer
 from slewrl.limits import RateLimits
 from slewrl.limits.resolve import resolve_limits
-from slewrl.training.evaluate import Act, Evaluation, ExtraViolations, evaluate, evaluate_vec_env
+from slewrl.training.evaluate import Evaluator, ExtraViolations, evaluate, evaluate_vec_env
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec
 
@@ -73,8 +72,8 @@ def on_any_machine(spec: RunSpec) -> RunSpec:
 
 def make_evaluator(
     task: str, options: dict[str, Any], limits: RateLimits, extra_violations: ExtraViolations
-) -> Callable[[Act, int, int], Evaluation]:
-    """The function (act, episodes, seed) that evaluates a policy in a task, counting its layer's extra violations."""
+) -> Evaluator:
+    """The evaluator of policies in a task, which counts their layer's extra violations, too."""
     if is_gymnasium(task):
         env = Augment(gym.make(task, disable_env_checker=True), limits)
         return lambda act, episodes, seed: evaluate(act, env, episodes, seed, extra_violations)

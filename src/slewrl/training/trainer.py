@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from slewrl.agents.replay import ROWS, Batch, Replay
+from slewrl.agents.replay import ROWS, Replay
 from slewrl.envs.tasks import is_alone, is_gymnasium, make_vec_env
 from slewrl.envs.vec_env import Episode
 from slewrl.io.files import refuse_linked_folders
 from slewrl.layers.base import Decision
 from slewrl.metrics import rate_use
 from slewrl.training import checkpoint
-from slewrl.training.evaluate import EVALUATION_SEED, Act, Evaluation, evaluate_vec_env
+from slewrl.training.evaluate import EVALUATION_SEED, Act, Evaluation, Evaluator, evaluate_vec_env
 from slewrl.training.logging import Callback, Logs
 from slewrl.training.resume import budget_of, due_logs, of_run, replay_sizes, usable
 from slewrl.training.run_folder import LOGS, RunFolder
@@ -42,12 +42,10 @@ class Trainer:
         self.agent = make_agent(spec, self.limits, self.vec_env.layout)
         if spec.start:
             begin_with_weights(self.agent, spec, folder)
-        extra_violations = self.agent.layer.extra_violations
-        self.evaluator = (
-            self._evaluate_here
-            if is_alone(task)
-            else make_evaluator(task, spec.task_options, self.limits, extra_violations)
-        )
+        self.evaluator: Evaluator = self._evaluate_here
+        if not is_alone(task):
+            extra_violations = self.agent.layer.extra_violations
+            self.evaluator = make_evaluator(task, spec.task_options, self.limits, extra_violations)
         self.hook = self.agent.layer.hook(self.agent.layer)
         self.replay = self._make_replay()
         self.rng = np.random.default_rng(spec.seed)
@@ -94,9 +92,10 @@ class Trainer:
             self._learn()
 
     def _learn(self) -> None:
-        due = "train.csv" in due_logs(self.step, self.spec) or self.step >= self.spec.steps
-        log = self.agent.on_policy or due
-        self.log = self.agent.improve(self._sample, self.spec.environments, log)
+        spec, agent = self.spec, self.agent
+        log = agent.on_policy or "train.csv" in due_logs(self.step, spec) or self.step >= spec.steps
+        sample = partial(agent.sample, self.replay, spec.batch_size, self.rng)
+        self.log = agent.improve(sample, spec.environments, log)
         if not np.isfinite(list(self.log.values())).all():
             raise FloatingPointError(f"training diverged by step {self.step}: {self.log}")
 
@@ -108,9 +107,6 @@ class Trainer:
             return uniform, uniform
         action = self.agent.act(observation)
         return action.executed.numpy(), action.judged.numpy()
-
-    def _sample(self) -> Batch:
-        return self.agent.sample(self.replay, self.spec.batch_size, self.rng)
 
     def _record(self, episodes: list[Episode]) -> None:
         for episode in episodes:
