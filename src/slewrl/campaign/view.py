@@ -31,7 +31,7 @@ def watched(store: Store, console: Console) -> Iterator[Watch]:
 
     Either way a line says how each run ended.
     """
-    told: set[str] = set()
+    reported: set[str] = set()
     paces: dict[str, float] = {}
     due = time.monotonic() + EVERY
 
@@ -43,8 +43,8 @@ def watched(store: Store, console: Console) -> Iterator[Watch]:
         def watch(runner: Runner) -> None:
             nonlocal due
             for key in [*runner.finished, *runner.failed, *runner.elsewhere]:
-                if key not in told:
-                    told.add(key)
+                if key not in reported:
+                    reported.add(key)
                     console.print(_news(store, key, runner, named(runner)[key]))
             if not console.is_terminal and time.monotonic() < due:
                 return

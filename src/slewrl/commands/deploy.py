@@ -87,11 +87,7 @@ class Check:
         if self.steps < 1:
             raise ValueError(f"--steps is {self.steps}, expected at least 1")
         console = Console()
-
-        def tell(line: str) -> None:
-            console.print(f"  {line}", highlight=False)
-
-        certificate = check(self.bundle, self.steps, self.seed, tell, self.trust)
+        certificate = check(self.bundle, self.steps, self.seed, console.detail, self.trust)
         out = self.out or self.bundle.with_suffix(".check")
         write_certificate(certificate, out)
         trial, budget = certificate["trial"], certificate["budget"]

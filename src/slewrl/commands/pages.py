@@ -73,11 +73,7 @@ class Report:
             raise ValueError(f"--figure-width is {self.figure_width}, expected {NARROWEST:g} to {WIDEST:g} inches")
         home = self.campaigns[0] if len(self.campaigns) == 1 else Path()
         console, out = Console(), self.out or home / "report"
-
-        def tell(line: str) -> None:
-            console.print(f"  {line}", highlight=False)
-
-        written = report(self.campaigns, out, self.html, tell, self.pdf, self.overlay, self.figure_width)
+        written = report(self.campaigns, out, self.html, console.detail, self.pdf, self.overlay, self.figure_width)
         start = out / ("index.html" if self.html else "tables/results.md")
         console.print(f"wrote {len(written)} files to ", bold(out), "; start with ", bold(start), sep="")
         return 0

@@ -77,8 +77,8 @@ class Seeds:
         for found in spreads(load(path), self.layers):
             console.print(bold(found.where))
             low, high = found.sd_interval
-            console.print(f"  spread over the seeds {found.sd:.4g} (95 %: {low:.4g} to {high:.4g})", highlight=False)
-            console.print(f"  {between}: {said(found.difference)}", highlight=False)
+            console.detail(f"spread over the seeds {found.sd:.4g} (95 %: {low:.4g} to {high:.4g})")
+            console.detail(f"{between}: {said(found.difference)}")
             correlation = None
             if self.paired:
                 shown = 0.0 if math.isnan(found.correlation) else min(found.correlation, 0.99)

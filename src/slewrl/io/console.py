@@ -20,6 +20,10 @@ class Console(rich.console.Console):
         options.setdefault("soft_wrap", any(isinstance(part, Text) for part in objects))
         super().print(*objects, **options)
 
+    def detail(self, line: str) -> None:
+        """Print an indented line without highlighting."""
+        self.print(f"  {line}", highlight=False)
+
 
 def bold(what: object) -> Text:
     """A part of a line in bold."""

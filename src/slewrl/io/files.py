@@ -60,11 +60,6 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def copy_own(source: str | Path, path: str | Path) -> None:
-    """Copy a file atomically."""
-    write_atomically(Path(path), Path(source).read_bytes())
-
-
 def open_own(path: Path, mode: str) -> IO[Any]:
     """Open a regular file for writing; a symbolic link, which may lead out of the run's folder, is refused."""
     if path.is_symlink() or (path.exists() and not path.is_file()):

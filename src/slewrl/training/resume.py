@@ -17,6 +17,7 @@ from slewrl.training.run_folder import LOGS, RunFolder
 from slewrl.training.spec import RunSpec, difference
 
 LOG_EVERY = 1_000
+"""Steps between rows of train.csv; with many environments it is 16 of all of them."""
 
 
 def usable(state: dict[str, Any], spec: RunSpec, folder: RunFolder, replay: Replay | None) -> dict[str, Any]:
@@ -81,12 +82,7 @@ def replay_sizes(spec: RunSpec) -> tuple[int, int]:
     return min(spec.capacity, per_step * spec.steps), -(-checkpoint.KEEP * spec.evaluate_every * per_step // 2)
 
 
-def log_every(spec: RunSpec) -> int:
-    """Steps between rows of train.csv."""
-    return max(LOG_EVERY, 16 * spec.environments)
-
-
 def due_logs(step: int, spec: RunSpec) -> tuple[str, ...]:
     """The LOGS that get a row after a step, whatever the budget."""
-    every = {"train.csv": log_every(spec), "eval.csv": spec.evaluate_every}
+    every = {"train.csv": max(LOG_EVERY, 16 * spec.environments), "eval.csv": spec.evaluate_every}
     return tuple(name for name in LOGS if step % every[name] < spec.environments)

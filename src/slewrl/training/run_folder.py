@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from slewrl.errors import shortened
-from slewrl.io.files import copy_own, is_yaml, open_own, read_json, write_atomically
+from slewrl.io.files import is_yaml, open_own, read_json, write_atomically
 from slewrl.training.spec import RunSpec, check_numbers, read_spec
 
 VERSION, BEFORE_RECIPES = 3, 2
@@ -67,15 +67,15 @@ class RunFolder:
             raise FileExistsError(f"{self.path} holds logs of another run: choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
         if is_yaml(spec.limits):
-            copy_own(spec.limits, self.limits)  # what the file says later is no part of this run
+            write_atomically(self.limits, Path(spec.limits).read_bytes())
         if spec.task.startswith("robot:"):
             source = Path(spec.task.removeprefix("robot:"))
             copy = self.path / (ROBOT_COPIES[0] if source.suffix == ".urdf" else ROBOT_COPIES[1])
-            copy_own(source, copy)
+            write_atomically(copy, source.read_bytes())
             if (beside := source.with_suffix(".robot.yaml")).exists():
-                copy_own(beside, copy.with_suffix(".robot.yaml"))
+                write_atomically(copy.with_suffix(".robot.yaml"), beside.read_bytes())
         if spec.start:
-            copy_own(newest_checkpoint(Path(spec.start)), self.start)
+            write_atomically(self.start, newest_checkpoint(Path(spec.start)).read_bytes())
         write_atomically(self.path / "provenance.json", json.dumps(provenance(), indent=2) + "\n")
         self.describe(spec)
 

@@ -14,7 +14,6 @@ from slewrl.agents.replay import ROWS, Replay
 from slewrl.envs.tasks import is_alone, is_gymnasium, make_vec_env
 from slewrl.envs.vec_env import Episode
 from slewrl.io.files import refuse_linked_folders
-from slewrl.layers.base import Decision
 from slewrl.metrics import rate_use
 from slewrl.training import checkpoint
 from slewrl.training.evaluate import EVALUATION_SEED, Act, Evaluation, Evaluator, evaluate_vec_env
@@ -143,10 +142,10 @@ class Trainer:
     def evaluation_row(self) -> dict[str, float]:
         """The next row of eval.csv: seeded episodes without exploration."""
         counts, episodes = self.hook.counts(), self.spec.evaluate_episodes
-        row = {"step": self.step, **self.evaluator(self.act, episodes, EVALUATION_SEED).row()}
+        act = partial(self.agent.act, explore=False)
+        row = {"step": self.step, **self.evaluator(act, episodes, EVALUATION_SEED).row()}
         if self.agent.averages:
-            unaveraged = partial(self.agent.act, explore=False, averaged=False)
-            result = self.evaluator(unaveraged, episodes, EVALUATION_SEED)
+            result = self.evaluator(partial(act, averaged=False), episodes, EVALUATION_SEED)
             row["unaveraged_return_mean"] = float(result.returns.mean())
         self.hook.restore(counts)  # train.csv has none of what was counted here
         return row
@@ -157,10 +156,6 @@ class Trainer:
         result = evaluate_vec_env(act, lambda count: self.vec_env, 1, seed, self.agent.layer.extra_violations)
         self._begin_afresh(under_way)
         return result
-
-    def act(self, observation: torch.Tensor) -> Decision:
-        """The policy without exploration."""
-        return self.agent.act(observation, explore=False)
 
     # ------------------------------------------------------------------ saving
 
