@@ -20,18 +20,17 @@ class Seeds:
 
     slewrl seeds --sd 900 --difference 500
 
-    A method's return varies from seed to seed by some standard deviation (--sd). Two methods whose true means are
-    --difference apart look different in a t-test at 95 % with some chance, the power: with few seeds a small one. What
-    is printed is the smallest number of seeds of each method with a power of --power, and below it what half the
-    difference, twice the difference and other powers take. Half the difference takes four times the seeds.
+    Prints the smallest number of seeds of each method with which a t-test at 95 % tells two methods apart with a chance
+    of --power, if their true means are --difference apart and returns vary over seeds by --sd, the standard deviation.
+    A table has the same for half and twice the difference, and for other powers.
 
     slewrl seeds results/first --layers ddsrad boxpro
 
-    reads the spread from a campaign, and the difference, too, unless you say which one would matter to you. Do say: the
-    difference that three seeds happened to show is mostly noise, and planning on it fools many.
+    reads the standard deviation from a campaign, and the difference, too, unless you say which one matters to you. Do:
+    the difference that three seeds happened to show is mostly noise.
 
-    --paired is for methods that are run with the same seeds and compared seed by seed. That helps only if a seed that
-    is good for one is good for the other (--correlation); at 0 it costs a seed or two.
+    --paired is for methods that are compared seed by seed. That helps only if a seed that is good for one is good for
+    the other (--correlation); at 0 it costs a seed or two.
     """
 
     campaign: tyro.conf.Positional[Path | None] = None
