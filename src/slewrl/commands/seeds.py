@@ -22,7 +22,7 @@ class Seeds:
 
     Prints the smallest number of seeds of each method with which a t-test at 95 % tells two methods apart with a chance
     of --power, if their true means are --difference apart and returns vary over seeds by --sd, the standard deviation.
-    A table has the same for half and twice the difference, and for other powers.
+    A table has the same for other differences and powers. Half the difference takes four times the seeds.
 
     slewrl seeds results/first --layers ddsrad boxpro
 
