@@ -4,7 +4,6 @@ A run that is killed resumes from its checkpoint, up to `TRIES` times; one that 
 that is known of a run is in its folder, so several runners may share a campaign.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -151,9 +150,9 @@ def give_up(folder: RunFolder, how: str) -> str:
 def start(folder: Path, trust: bool = False, steps: int = 0, keep_replay: bool = False) -> subprocess.Popen[bytes]:
     """A process that does ``work``, on one thread, out of reach of the terminal's Ctrl-C."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    options = json.dumps({"trust": trust, "steps": steps, "keep_replay": keep_replay})
     # -P: otherwise modules in the current folder would replace installed ones.
-    command = [sys.executable, "-P", "-m", "slewrl.campaign.worker", str(folder), str(os.getpid()), options]
+    command = [sys.executable, "-P", "-m", "slewrl.campaign.worker", str(folder), str(os.getpid())]
+    command += [f"--steps={steps}", *(["--trust"] if trust else []), *(["--keep-replay"] if keep_replay else [])]
     with open_own(folder / "worker.log", "ab") as log:
         return subprocess.Popen(
             command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True

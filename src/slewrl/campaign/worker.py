@@ -1,11 +1,10 @@
 """One run of a campaign in a process of its own: train, evaluate, delete the replay buffer.
 
-    python -P -m slewrl.campaign.worker FOLDER PARENT OPTIONS
+    python -P -m slewrl.campaign.worker FOLDER PARENT [--steps=N] [--trust] [--keep-replay]
 
-PARENT is the id of the process that started it; when that is gone, it stops. OPTIONS are those of ``work`` as JSON.
+PARENT is the id of the process that started it; when that is gone, it stops.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -80,4 +79,7 @@ def _follow(parent: int) -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_follow, args=(int(sys.argv[2]),), daemon=True).start()
-    raise SystemExit(work(Path(sys.argv[1]), **json.loads(sys.argv[3])))
+    options = sys.argv[3:]
+    budget = max((int(text.removeprefix("--steps=")) for text in options if text.startswith("--steps=")), default=0)
+    keep = "--keep-replay" in options
+    raise SystemExit(work(Path(sys.argv[1]), trust="--trust" in options, steps=budget, keep_replay=keep))
