@@ -24,6 +24,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -72,7 +73,8 @@ def ours(seed: int, folder: Path) -> Contender:
             trainer.advance()
         return trainer.step
 
-    return Contender(advance, lambda: list(trainer.examine(trainer.act, EPISODES, EVALUATION_SEED).returns))
+    act = partial(trainer.agent.act, explore=False)
+    return Contender(advance, lambda: list(trainer.evaluator(act, EPISODES, EVALUATION_SEED).returns))
 
 
 def peer(name: str, seed: int) -> Contender:
