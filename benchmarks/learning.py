@@ -24,6 +24,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -72,7 +73,8 @@ def ours(seed: int, folder: Path) -> Contender:
             trainer.advance()
         return trainer.step
 
-    return Contender(advance, lambda: list(trainer.examine(trainer.act, EPISODES, EVALUATION_SEED).returns))
+    act = partial(trainer.agent.act, explore=False)
+    return Contender(advance, lambda: list(trainer.evaluator(act, EPISODES, EVALUATION_SEED).returns))
 
 
 def peer(name: str, seed: int) -> Contender:
@@ -128,6 +130,8 @@ class Run:
     """k/n: only every n-th seed, beginning with the k-th, on the k-th core."""
     minutes: int = MINUTES
     """CPU-minutes of each contender."""
+    only: tuple[str, ...] = (OURS, *PEERS)
+    """Contenders."""
     out: Path = RESULTS
 
     def __call__(self) -> None:
@@ -136,7 +140,7 @@ class Run:
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[(k - 1) % len(cores)]})
         for seed in SEEDS[k - 1 :: n]:
-            names = [name for name in (OURS, *PEERS) if not self.has(path(self.out, name, seed))]
+            names = [name for name in self.only if not self.has(path(self.out, name, seed))]
             self.curves(names, seed)
 
     def has(self, file: Path) -> bool:
@@ -209,8 +213,10 @@ def table(curves: dict[str, dict[int, np.ndarray]]) -> str:
     lines = [
         "# Return per CPU-time: HalfCheetah-v5 tight, DD-SRad, one core",
         "",
-        f"Return of each seed ({', '.join(map(str, SEEDS))}) and, in bold, their mean, after so many CPU-minutes of",
-        "training.",
+        "Returns after so many CPU-minutes of training: the mean in bold, then each seed. Seeds: "
+        + "; ".join(f"{name} {', '.join(map(str, found))}" for name, found in curves.items())
+        + ".",
+        "",
         "`python -W ignore benchmarks/learning.py run` makes the curves, `... table` this page; the file says how.",
         "",
         "| | " + " | ".join(f"{mark} min" for mark in MARKS) + " | steps in the last |",

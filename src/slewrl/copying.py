@@ -1,7 +1,6 @@
-"""What a copy of an object with state is: an object of its own with the same state, or refused in plain words.
+"""Copies of objects with state: independent, or refused. Standard library only.
 
-Left alone, numpy and torch copy each array for itself, so that a view of another attribute is copied into an array that
-nothing writes to any more, and ``copy.copy`` shares every array with the original. Standard library only.
+By default a copied view of another attribute is no longer a view, and ``copy.copy`` shares arrays with the original.
 """
 
 import copy
@@ -9,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 
 class Copied:
-    """``copy``, ``deepcopy`` and what sends an object to another process make one of its own, with the same state."""
+    """``copy``, ``deepcopy`` and pickling make an independent object with the same state."""
 
     def __copy__(self) -> Self:
         return copy.deepcopy(self)
@@ -19,11 +18,11 @@ class Copied:
         self._join()
 
     def _join(self) -> None:
-        """Make anew every attribute that is a view of another one; called on a copy."""
+        """Make every attribute that is a view of another one anew; called on a copy."""
 
 
 class Uncopied:
-    """Cannot be copied, nor sent to another process."""
+    """Objects that can be neither copied nor pickled."""
 
     instead: ClassVar[str]
     """What to do instead."""

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 _BOUNDED = reprlib.Repr()
-"""The repr of the first entries of the first levels: a list of lists of lists may have more than memory holds."""
+"""A repr of bounded size: that of a deeply nested list may not fit in memory."""
 _BOUNDED.maxlevel = 3
 _BOUNDED.maxlist = _BOUNDED.maxtuple = _BOUNDED.maxdict = _BOUNDED.maxset = _BOUNDED.maxfrozenset = 20
 _BOUNDED.maxstring = _BOUNDED.maxlong = _BOUNDED.maxother = sys.maxsize
@@ -16,7 +16,7 @@ class UserFacingError(RuntimeError):
 
 
 def shortened(value: Any, most: int = 60) -> str:
-    """A value as a message shows it: its repr, on one line, cut if it is long."""
+    """A value for an error message: its repr on one line, cut if it is long."""
     try:
         nested = isinstance(value, list | tuple | dict | set | frozenset)
         whole = _BOUNDED.repr(value) if nested else repr(value)

@@ -1,6 +1,6 @@
-"""What a trajectory of executed actions says: utilisation and exact violations. Pure functions of arrays.
+"""Utilisation and exact violations of executed actions, as pure functions of arrays. Needs no torch.
 
-Every formula is in docs/metrics.md. Needs no torch, so that reports can be made without.
+docs/metrics.md has every formula.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RateUse:
-    """How one stretch of actions used its rate limits."""
+    """How the actions of an episode used the rate limits."""
 
     steps: int
-    """Increments counted."""
+    """Number of increments."""
     violations: int
     """Joint increments outside F_t, decided exactly."""
     acceleration_violations: int
@@ -38,9 +38,9 @@ class GroupUse(NamedTuple):
     """How two groups of joints used their limits."""
 
     proximal: float
-    """Util-P: mean of |da_i| / delta_i over steps and the joints near the body; nan if there is none."""
+    """Util-P: mean of |da_i| / delta_i over steps and the joints near the body; NaN if there are none."""
     distal: float
-    """Util-D: the same of the joints far from it."""
+    """Util-D: the same for the joints far from it."""
 
     @property
     def gap(self) -> float:
@@ -49,13 +49,13 @@ class GroupUse(NamedTuple):
 
 
 def group_use(per_joint: NDArray[np.float64], proximal: Sequence[int], distal: Sequence[int]) -> GroupUse:
-    """Of each joint's utilisation (d,), and which joints the two groups are."""
+    """The use of two groups, given as indices of joints, from the utilisation of each joint (d,)."""
     near, far = (float(per_joint[list(group)].mean()) if group else float("nan") for group in (proximal, distal))
     return GroupUse(near, far)
 
 
 def rate_use(actions: NDArray[np.floating], limits: "RateLimits") -> RateUse:
-    """Of an episode's actions (T + 1, d): the reset action, then what was handed to the environment at each step."""
+    """The RateUse of an episode's actions (T + 1, d): the reset action, then what was executed at each step."""
     steps = len(actions) - 1
     if steps < 1:
         return RateUse(0, 0, 0, 0.0, 0.0, np.zeros(limits.dim))
@@ -80,7 +80,7 @@ def violations(actions: NDArray[np.floating], limits: "RateLimits") -> tuple[NDA
 def increments_and_limits(
     actions: NDArray[np.floating], limits: "RateLimits"
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of an episode's actions (T + 1, d): the increments (T, d), and the limit of each in the direction it went."""
+    """The increments (T, d) of an episode's actions (T + 1, d), and the limit of each in its direction."""
     increments = np.diff(actions.astype(np.float64), axis=0)
     return increments, np.where(increments >= 0, limits.up, limits.down)
 

@@ -1,4 +1,4 @@
-"""Names to classes, imported only when asked for; any dotted path "package.module:Attribute" works as a name."""
+"""Registries of names whose objects are imported on access; "package.module:Attribute" works as a name, too."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,12 +8,7 @@ from typing import Any
 
 
 class Registry(Mapping[str, Any]):
-    """A mapping from short names to "package.module:Attribute" strings that resolves on access.
-
-    Args:
-        kind: what the entries are, for messages ("layer").
-        entries: name -> dotted path.
-    """
+    """A mapping from names to the objects at "package.module:Attribute" paths; ``kind`` is their noun in messages."""
 
     def __init__(self, kind: str, entries: dict[str, str]) -> None:
         self.kind = kind
@@ -46,21 +41,21 @@ class Registry(Mapping[str, Any]):
         return len(self._entries)
 
     def __repr__(self) -> str:
-        """The names, since that is what a person prints it for."""
+        """The names."""
         return f"{self.kind}s: {', '.join(self)}"
 
     def _unknown(self, name: str) -> str:
-        said = f"unknown {self.kind} {name!r}.{did_you_mean(name, self)}"
-        return f"{said} Known: {', '.join(self)}; or a path 'package.module:Class'"
+        unknown = f"unknown {self.kind} {name!r}.{did_you_mean(name, self)}"
+        return f"{unknown} Known: {', '.join(self)}; or a path 'package.module:Class'"
 
 
 def option_names(kind: Any) -> list[str]:
-    """What a user may set of a dataclass; a layer's density has an argument of its own."""
+    """The fields of a dataclass that a user may set; a layer's density has an argument of its own."""
     return [field.name for field in dataclasses.fields(kind) if field.init and field.name != "density"]
 
 
 def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """A question for the end of a message, with a blank before it; "" if nothing known is like ``name``."""
+    """A question to end a message with, after a space; "" if no known name is like ``name``."""
     close = get_close_matches(name, list(known), n=1, cutoff=likeness)
     return f" Did you mean {close[0]!r}?" if close else ""
 

@@ -477,7 +477,7 @@ def fingerprint(folder: RunFolder):
             return [leaf for key, value in tree.items() for leaf in leaves(value, f"{name}.{key}")]
         return [(name, tree.numpy().tobytes() if isinstance(tree, torch.Tensor) else tree)]
 
-    state = checkpoint.load_newest(folder.checkpoints)[0]
+    state = checkpoint.use_newest(folder.checkpoints, dict)[0]
     return leaves(state["agent"], "agent"), [(folder.path / f"{name}.csv").read_text() for name in ("train", "eval")]
 
 
@@ -511,7 +511,7 @@ def test_it_resumes_bit_for_bit(variant, tmp_path):
 
         with pytest.raises(Killed):
             train(spec, folder, report)
-        assert checkpoint.load_newest(folder.checkpoints)[0]["agent"]["rollout"]["filled"] > 0
+        assert checkpoint.use_newest(folder.checkpoints, dict)[0]["agent"]["rollout"]["filled"] > 0
     assert train(spec, folder)
     assert fingerprint(folder) == expected
     assert (tmp_path / "whole" / "replay").exists() == (variant == "everything")
@@ -530,7 +530,7 @@ def test_no_violation_under_tight_limits(tmp_path):
     trainer = Trainer(replace(SPEC, task="HalfCheetah-v5"), RunFolder(tmp_path))
     while trainer.step < 300:  # four updates
         trainer.advance()
-    use = rate_use(trainer.worlds.envs[0].actions, trainer.limits)
+    use = rate_use(trainer.vec_env.envs[0].actions, trainer.limits)
     assert use.steps == 300 and use.violations == trainer.train_row()["violations"] == 0
     assert use.utilisation > 0.3
 

@@ -527,7 +527,7 @@ def test_a_failure_that_cannot_be_written_down_stops_nothing(tmp_path):
     assert "died 3 times" in give_up(folder, "exit code 1")
     (folder.path / "error.txt").rmdir()
     runner = Runner(store, [key], 1)
-    runner._note(key, FAILED)
+    runner._record(key, FAILED)
     assert "disk full" in runner.failed[key]
 
 

@@ -43,7 +43,7 @@ SEEN = {
 def lively(run: Path) -> Path:
     """The run with a mean that moves: after so few updates it is still close to 0 everywhere."""
     folder = RunFolder(run).checkpoints
-    state, _ = checkpoint.load_newest(folder)
+    state, _ = checkpoint.use_newest(folder, dict)
     weight = state["agent"]["actor"]["mean.0.weight"]
     weight.normal_(0, 0.3, generator=torch.Generator().manual_seed(0))
     checkpoint.save(folder, state["step"], state)

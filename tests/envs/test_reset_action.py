@@ -386,21 +386,12 @@ def test_a_step_before_a_reset_is_refused(mode):
 # ---------------------------------------------------------------------- from training to the robot
 
 
-def run_cli(*arguments):
-    import subprocess
-    import sys
-    from pathlib import Path
-
-    words = [sys.executable, "-m", "slewrl", *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parent, check=False)
-
-
 TRAIN = ("--steps", 60, "--learning-starts", 40, "--evaluate-every", 60, "--evaluate-episodes", 1, "--batch-size", 8)
 
 
-def trained(tmp_path, task, *options):
+def trained(slewrl, tmp_path, task, *options):
     limits().to_yaml(tmp_path / "limits.yaml")
-    made = run_cli(
+    made = slewrl(
         "train", "--task", f"test_reset_action:{task}", "--limits", tmp_path / "limits.yaml", *TRAIN,
         "--set", "agent.hidden=[8]", "--out", tmp_path / "run", *options,
     )  # fmt: skip
@@ -408,13 +399,14 @@ def trained(tmp_path, task, *options):
     return made
 
 
-def test_train_warns_and_export_refuses_where_nobody_said_it(tmp_path):
-    made = trained(tmp_path, "HomeArm-v0")
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_train_warns_and_export_refuses_where_nobody_said_it(slewrl, tmp_path):
+    made = trained(slewrl, tmp_path, "HomeArm-v0")
     assert "--reset-action" in made.stdout + made.stderr
-    refused = run_cli("export", tmp_path / "run", "--out", tmp_path / "policy.bundle", "--trust")
+    refused = slewrl("export", tmp_path / "run", "--out", tmp_path / "policy.bundle", "--trust")
     assert refused.returncode == 2 and "--reset-action" in refused.stderr
     assert not (tmp_path / "policy.bundle").exists()
-    said = run_cli(
+    said = slewrl(
         "export", tmp_path / "run", "--out", tmp_path / "policy.bundle", "--reset-action", "shoulder=0.9,elbow=-2",
         "--trust",
     )  # fmt: skip
@@ -422,13 +414,13 @@ def test_train_warns_and_export_refuses_where_nobody_said_it(tmp_path):
 
 
 @pytest.mark.parametrize("option", [("--reset-action", "0.9,-2"), ()])
-def test_the_pose_goes_from_training_into_bundle_and_certificate(tmp_path, option):
+def test_the_pose_goes_from_training_into_bundle_and_certificate(slewrl, tmp_path, option):
     from slewrl.deploy import bundle
     from slewrl.deploy.controller import Controller
 
-    made = trained(tmp_path, "HomeArm-v0" if option else "TellingArm-v0", *option)
+    made = trained(slewrl, tmp_path, "HomeArm-v0" if option else "TellingArm-v0", *option)
     assert "reset_action" not in made.stderr
-    done = run_cli("export", tmp_path / "run", "--out", tmp_path / "policy.bundle", "--trust")
+    done = slewrl("export", tmp_path / "run", "--out", tmp_path / "policy.bundle", "--trust")
     assert done.returncode == 0, done.stderr
     found = bundle.read(tmp_path / "policy.bundle")
     assert found.default_pose.tolist() == HOME.astype(np.float32).astype(np.float64).tolist()
@@ -442,7 +434,7 @@ def test_the_pose_goes_from_training_into_bundle_and_certificate(tmp_path, optio
         if not other.ramping:
             break
     assert np.abs(pose - HOME).max() < SPEED * DT  # it ramped home, not to 0
-    assert run_cli("check", tmp_path / "policy.bundle", "--steps", 500).returncode == 0
+    assert slewrl("check", tmp_path / "policy.bundle", "--steps", 500).returncode == 0
     certificate = json.loads((tmp_path / "policy.check" / "certificate.json").read_text())
     assert [float(x) for x in certificate["default_pose"]] == found.default_pose.tolist()
     assert "starts from" in (tmp_path / "policy.check" / "certificate.html").read_text()

@@ -58,7 +58,7 @@ def doctored(run: Path, to: Path, **fields) -> Path:
     written = json.loads((to / "run.json").read_text())
     written["spec"] |= fields
     (to / "run.json").write_text(json.dumps(written))
-    state, _ = checkpoint.load_newest(to / "checkpoint")
+    state, _ = checkpoint.use_newest(to / "checkpoint", dict)
     state["spec"] |= fields
     checkpoint.save(to / "checkpoint", state["step"], state)
     return to

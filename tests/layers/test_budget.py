@@ -282,7 +282,7 @@ def test_a_run_counts_what_its_episodes_spent_under_way_and_over(tmp_path):
     trainer = Trainer(replace(spec, learning_starts=100), RunFolder(tmp_path))
     trainer.advance()
     assert trainer.train_row()["violations"] == 0
-    history, delta = trainer.worlds.envs[0].history, trainer.limits.delta
+    history, delta = trainer.vec_env.envs[0].history, trainer.limits.delta
     before = (history.first + 0.9 * delta).astype(np.float32)
     history.load([np.concatenate([before, history.actions()])])  # one step more, inside F_t, 1.8 spent
     assert trainer.violations == 0 and trainer.train_row()["violations"] == 1

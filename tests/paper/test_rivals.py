@@ -228,7 +228,7 @@ def test_loops_in_the_replay(tmp_path):
     trainer = Trainer(spec, RunFolder(tmp_path))
     while trainer.step < 200:
         trainer.advance()
-    replay, n = trainer.replay, trainer.worlds.layout.size
+    replay, n = trainer.replay, trainer.vec_env.layout.size
     for k in range(2):  # each in the ring of its own environment
         rows = replay._table[k * replay.rows :][: int(replay.written[k])]
         loops = np.flatnonzero(rows[:, -2] == -3.0)

@@ -287,7 +287,7 @@ def test_what_is_damaged_is_named(tmp_path):
 def test_a_checkpoint_of_another_run_stays_one(tmp_path, change, message):
     """Of a larger budget, or of a smaller one and another seed."""
     folder = trained(tmp_path / "run", replace(BASE, steps=150))
-    state = checkpoint.load_newest(folder.checkpoints)[0]
+    state = checkpoint.use_newest(folder.checkpoints, dict)[0]
     state["spec"] |= change
     checkpoint.save(folder.checkpoints, state["step"], state)
     with pytest.raises(checkpoint.CheckpointError, match=message):

@@ -55,7 +55,7 @@ def test_the_networks_are_the_others_and_the_rest_is_new(agent, tmp_path):
     spec, folder = of(agent, start=str(there.path), seed=8, limits="wide"), RunFolder(tmp_path / "here")
     check_spec(spec)
     folder.create(spec)
-    weights = checkpoint.load_newest(there.checkpoints)[0]["agent"]
+    weights = checkpoint.use_newest(there.checkpoints, dict)[0]["agent"]
     found = Trainer(spec, folder).agent.state_dict()
     folder.start.unlink()
     fresh = Trainer(replace(spec, start=""), RunFolder(tmp_path / "fresh")).agent.state_dict()
@@ -81,7 +81,7 @@ def test_it_goes_on_bit_for_bit_and_is_made_again_though_the_other_is_gone(sourc
         trainer.advance()
     trainer.save()
     assert train(parts.spec(), parts)
-    ours, theirs = (checkpoint.load_newest(folder.checkpoints)[0]["agent"] for folder in (whole, parts))
+    ours, theirs = (checkpoint.use_newest(folder.checkpoints, dict)[0]["agent"] for folder in (whole, parts))
     assert equal(ours, theirs)
     last = [(folder.path / "eval.csv").read_text().splitlines()[-1] for folder in (whole, parts)]
     assert last[0] == last[1]
@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_refused(source, change, message):
 
 def test_weights_of_other_sizes_are_refused(source, tmp_path):
     """Whatever the other run.json says."""
-    state, _ = checkpoint.load_newest(source.checkpoints)
+    state, _ = checkpoint.use_newest(source.checkpoints, dict)
     other = tmp_path / "other"
     shutil.copytree(source.path, other)
     state["agent"]["actor"] = torch.zeros(5)

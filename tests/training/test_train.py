@@ -49,7 +49,7 @@ def finished(path: Path, spec: RunSpec = SPEC) -> RunFolder:
 
 def fingerprint(folder: RunFolder) -> dict[str, str]:
     """What must not depend on how often the run was killed: the logs and every weight."""
-    state = checkpoint.load_newest(folder.checkpoints)[0]
+    state = checkpoint.use_newest(folder.checkpoints, dict)[0]
     agent = {k: v for k, v in state["agent"].items() if isinstance(v, torch.Tensor)}
     sums = {name: hashlib.sha256(tensor.numpy().tobytes()).hexdigest() for name, tensor in agent.items()}
     logs = {path.name: path.read_text() for path in (*folder.path.glob("[!t]*.csv"), folder.path / "run.json")}
@@ -134,7 +134,7 @@ def test_mujoco_runs_resume_bit_for_bit(task, tmp_path):
     for stop in (130, 310, 500):  # between evaluations, in the middle of episodes
         trainer = Trainer(spec, folder)
         if checkpoint.checkpoints(folder.checkpoints):
-            assert trainer.restore(checkpoint.load_newest(folder.checkpoints)[0]) == []
+            assert trainer.restore(checkpoint.use_newest(folder.checkpoints, dict)[0]) == []
         while trainer.step < stop:
             trainer.advance()
             if trainer.step % 200 == 0:
@@ -183,7 +183,7 @@ def test_an_interrupt_checkpoints_and_resumes(tmp_path, uninterrupted):
         time.sleep(rng.uniform(0.02, seconds / 8))
         os.kill(process.pid, signal.SIGINT)
         process.join()
-        steps.append(checkpoint.load_newest(folder.checkpoints)[0]["step"])
+        steps.append(checkpoint.use_newest(folder.checkpoints, dict)[0]["step"])
     assert any(step % spec.evaluate_every for step in steps)  # saved where no evaluation was due
     assert train(spec, folder)
     assert fingerprint(folder) == expected
@@ -203,12 +203,12 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path):
         newest.write_bytes(bytes(data) if rng.random() < 0.5 else whole[: rng.randrange(len(whole))])
         with pytest.raises(checkpoint.CheckpointError):
             checkpoint.load(newest)
-    state, complaints = checkpoint.load_newest(folder.checkpoints)
+    state, complaints = checkpoint.use_newest(folder.checkpoints, dict)
     assert (state["step"] == 1000 and "is damaged" in complaints[0]) or "does not begin" in complaints[0]
     for path in checkpoint.checkpoints(folder.checkpoints):
         path.write_bytes(b"")
     with pytest.raises(checkpoint.CheckpointError, match="holds no whole checkpoint"):
-        checkpoint.load_newest(folder.checkpoints)
+        checkpoint.use_newest(folder.checkpoints, dict)
 
 
 def test_a_checkpoint_runs_no_code(tmp_path):
@@ -233,7 +233,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [path.name for path in tmp_path.iterdir()] == ["000000000001.ckpt"]  # and nothing half-written
-    assert checkpoint.load_newest(tmp_path)[0]["x"].sum() == 0
+    assert checkpoint.use_newest(tmp_path, dict)[0]["x"].sum() == 0
 
 
 def test_folders_that_are_not_runs(tmp_path):
@@ -263,7 +263,7 @@ def three_steps_in(tmp_path, spec=SPEC):
 
 def test_a_nan_observation_names_the_step(tmp_path):
     trainer = three_steps_in(tmp_path)
-    trainer.worlds.envs[0].unwrapped.state = np.array([np.nan, 0.0])
+    trainer.vec_env.envs[0].unwrapped.state = np.array([np.nan, 0.0])
     message = r"Pendulum-v1, environment 0, step 4: observation\[0\] is nan, expected a finite number"
     with pytest.raises(BrokenEnvironmentError, match=message):
         trainer.advance()
@@ -304,7 +304,7 @@ def test_an_environment_that_breaks_is_named_and_the_checkpoint_stays(tmp_path, 
             train(spec, folder)
     finally:
         gym.registry.pop("Faulty-v0")
-    assert checkpoint.load_newest(folder.checkpoints)[0]["step"] == 4
+    assert checkpoint.use_newest(folder.checkpoints, dict)[0]["step"] == 4
 
 
 @pytest.mark.parametrize("environments", [2, pytest.param(3, marks=pytest.mark.slow)])
@@ -386,7 +386,7 @@ def test_the_fallback_checkpoint_finds_its_rows(uninterrupted, tmp_path):
     trainer = Trainer(spec, folder)
     while trainer.step < 999:
         trainer.advance()
-        if trainer.has_passed(spec.evaluate_every):
+        if trainer.step % spec.evaluate_every == 0:
             folder.append("eval.csv", trainer.evaluation_row())
             trainer.save()
     newest = checkpoint.checkpoints(folder.checkpoints)[-1]
@@ -433,7 +433,7 @@ def test_an_environment_of_unknown_state_resumes_on_a_fresh_episode(counting, tm
     trainer.save()
     (tmp_path / "limits.yaml").unlink()  # the run has its own copy
     again = Trainer(counting, folder)
-    assert "has no known state" in again.restore(checkpoint.load_newest(folder.checkpoints)[0])[0]
+    assert "has no known state" in again.restore(checkpoint.use_newest(folder.checkpoints, dict)[0])[0]
     while again.step < 40:
         again.advance()
     assert again.last_return == 10.0
@@ -451,7 +451,7 @@ def test_and_an_on_policy_agent_takes_the_step_before_it_for_the_last(counting, 
         trainer.advance()
     trainer.save()
     again = Trainer(spec, RunFolder(tmp_path))
-    again.restore(checkpoint.load_newest(again.folder.checkpoints)[0])
+    again.restore(checkpoint.use_newest(again.folder.checkpoints, dict)[0])
     again.advance()
     rollout = again.agent.rollout
     assert np.flatnonzero(rollout.ended).tolist() == [9, 15] and not rollout.terminated.any()
@@ -486,7 +486,7 @@ def stopped(tmp_path_factory):
     trainer = Trainer(SPEC, folder)
     while trainer.step < 950:
         trainer.advance()
-        if trainer.has_passed(SPEC.evaluate_every):
+        if trainer.step % SPEC.evaluate_every == 0:
             folder.append("eval.csv", trainer.evaluation_row())
             trainer.save()
     trainer.replay.flush()

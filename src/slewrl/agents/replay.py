@@ -172,7 +172,7 @@ class Replay(Copied):
         return torch.from_numpy((discount**steps * (table[:, -1] != TERMINATED)).astype(np.float32))
 
     def _draw(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """First rows of rings and rows in them, uniform over live rows that begin a step, by rejection."""
+        """First rows of rings and rows in them, uniform over live rows that begin a step: others are drawn again."""
         bases, rows = np.empty(size, np.int64), np.empty(size, np.int64)
         ends = np.minimum(self.written, self.window).cumsum()  # live rows, one environment after the other
         todo = np.arange(size)

@@ -1,7 +1,6 @@
-"""Run a campaign on a Ray cluster: each run a task of one core, in a folder that every node can see.
+"""Run a campaign on a Ray cluster: each run is a task of one core, in a folder that every node shares.
 
-A task whose process or node dies is started again elsewhere and goes on from the run's last checkpoint, so the results
-are the same to the byte as those of one machine.
+A task whose process or node dies is restarted and resumes from the run's last checkpoint.
 """
 
 import logging
@@ -22,27 +21,23 @@ class NotSharedError(UserFacingError):
 
 @dataclass
 class RayRunner(Runner):
-    """Works through the runs of a campaign on a cluster; ``workers`` is up to Ray, which counts cores.
-
-    Args:
-        address: of the cluster: "auto", HOST:PORT, or ray://HOST:PORT.
-    """
+    """Works through the runs of a campaign on a cluster, where Ray counts the cores, not ``workers``."""
 
     address: str = "auto"
+    """The cluster: "auto", HOST:PORT, or ray://HOST:PORT."""
 
     def run(self, watch: Watch = lambda runner: None, poll: float = 0.5) -> bool:
-        """Run them all; returns whether all are finished. Ctrl-C or SIGTERM lets every run checkpoint first."""
+        """See ``Runner``."""
         ray = _connect(self.address)
-        token = self.store.path.resolve() / f"shared.{uuid.uuid4().hex}"  # by which a node knows the folder
+        token = self.store.path.resolve() / f"shared.{uuid.uuid4().hex}"  # shows whether a node sees the folder
         token.touch()
         task = ray.remote(num_cpus=1, max_retries=TRIES)(_task)
         # Folders are made here, where the user's own files are.
-        folders = {key: folder.path.resolve() for key in self.keys if (folder := self._unfinished(key))}
-        pending = {
-            task.remote(str(path), str(token), self.trust, self.specs[key].steps, self.keep_replays): key
-            for key, path in folders.items()
-        }
-        asked = False
+        folders = {key: str(folder.path.resolve()) for key in self.keys if (folder := self._unfinished(key))}
+        pending = {}
+        for key, path in folders.items():
+            pending[task.remote(path, str(token), self.trust, self.specs[key].steps, self.keep_replays)] = key
+        cancelled = False
         try:
             with self._stoppable():
                 while pending:
@@ -50,8 +45,8 @@ class RayRunner(Runner):
                     for reference in ready:
                         self._judge_task(pending.pop(reference), reference, ray)
                     self.active = {key: None for key in pending.values() if self.store.folder(key).locked}
-                    if self.stopping and not asked:
-                        asked = True
+                    if self.stopping and not cancelled:
+                        cancelled = True
                         for reference in pending:
                             ray.cancel(reference)
                     watch(self)
@@ -62,9 +57,9 @@ class RayRunner(Runner):
         return len(self.finished) == len(self.keys)
 
     def _judge_task(self, key: str, reference: Any, ray: Any) -> None:
-        """What the end of a task means."""
+        """Record how a task ended."""
         try:
-            self._note(key, ray.get(reference))
+            self._record(key, ray.get(reference))
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, NotSharedError):  # none of that node's runs could begin
                 raise error.cause from None
@@ -79,28 +74,19 @@ def _connect(address: str) -> Any:
         import ray
     except ImportError:
         raise UserFacingError('--ray needs Ray: pip install "slewrl[cluster]"') from None
-    _knock(address)
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
+        if host and port.isdigit():  # where nothing listens Ray itself would try for minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UserFacingError(f"no Ray cluster at {address!r} ({reason}): start one with  ray start --head") from None
     return ray
 
 
-def _knock(address: str) -> None:
-    """Whether anything listens there: Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except OSError as error:
-        raise UserFacingError(f"no Ray cluster at {address!r} ({error}): start one with  ray start --head") from None
-
-
 def _task(path: str, token: str, trust: bool, steps: int, keep_replay: bool) -> int:
-    """On a node: bring one run to its end."""
+    """Run on a node: bring one run to its end."""
     if not Path(token).exists():
         raise NotSharedError(
             f"node {socket.gethostname()} does not see {path}: on a cluster a campaign needs a folder all nodes share"

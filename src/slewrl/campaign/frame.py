@@ -1,14 +1,13 @@
 """A campaign's runs as tables to work with in Python. Needs no torch; pandas only to make a DataFrame."""
 
 import csv
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from slewrl.campaign.spec import Campaign
 from slewrl.campaign.store import joined, state_of
 from slewrl.errors import UserFacingError
-from slewrl.io.files import FINAL, read_text
+from slewrl.io.files import FINAL, read_csv
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec
 
@@ -17,19 +16,14 @@ if TYPE_CHECKING:
 
 What = Literal["runs", "evaluations", "training", "episodes"]
 FILES = {"evaluations": "eval.csv", "training": "train.csv", "episodes": f"{FINAL}/episodes.csv"}
-"""What a table has a row for -> the file of a run that it is read from."""
+"""The file of a run that each table is read from."""
 FIELDS = ("task", "limits", "agent", "layer", "density", "recipe", "seed", "steps")
-"""Of a run's spec, a column each; options have one each, too, such as ``layer.penalty_weight``."""
+"""Fields of a run's spec that are columns, as are its options, such as ``layer.penalty_weight``."""
 Row = dict[str, Any]
 
 
 class CampaignData:
-    """What the runs of a campaign came to, finished or not.
-
-    Args:
-        campaign: which runs there are.
-        folders: where each of them lives, by key.
-    """
+    """The results of a campaign's runs, finished or not; ``folders`` are the runs' folders by key."""
 
     def __init__(self, campaign: Campaign, folders: dict[str, RunFolder]) -> None:
         self.campaign, self.folders = campaign, folders
@@ -38,22 +32,22 @@ class CampaignData:
         """A table as a list of rows; see ``to_pandas``."""
         if what != "runs" and what not in FILES:
             raise ValueError(f"what is {what!r}, expected of: runs, {', '.join(FILES)}")
-        runs = ((self.folders[key], spec) for key, spec in self.campaign.by_key.items())
-        return [row for folder, spec in runs for row in self._rows(folder, spec, what)]
-
-    def _rows(self, folder: RunFolder, spec: RunSpec, what: What) -> list[Row]:
-        columns = {"run": spec.key, **_columns(spec)}
-        if what != "runs":
-            return [{**columns, **row} for row in _read(folder.path / FILES[what])]
-        return [{**columns, "state": state_of(folder, spec.steps), **_final(folder)}]
+        rows = []
+        for key, spec in self.campaign.by_key.items():
+            folder, columns = self.folders[key], {"run": key, **_columns(spec)}
+            if what == "runs":
+                rows.append({**columns, "state": state_of(folder, spec.steps), **_final(folder)})
+            else:
+                rows += [{**columns, **row} for row in _read(folder.path / FILES[what])]
+        return rows
 
     def to_pandas(self, what: What = "runs") -> "pandas.DataFrame":
         """A table as a DataFrame, with the run and its settings in every row.
 
         Args:
-            what: what there is a row for: "runs" (state, and return, utilisation and violations of the final
-                evaluation, NaN where there was none), "evaluations" (eval.csv), "training" (train.csv) or "episodes"
-                of the final evaluation. docs/metrics.md defines the columns.
+            what: "runs" (state, and return, utilisation and violations of the final evaluation, NaN where there was
+                none), "evaluations" (eval.csv), "training" (train.csv) or "episodes" of the final evaluation.
+                docs/metrics.md defines the columns.
         """
         try:
             import pandas
@@ -63,7 +57,7 @@ class CampaignData:
 
 
 def load_campaign(*paths: str | Path) -> CampaignData:
-    """The campaign in a folder, such as ``runs/first`` or ``results/first``; of several folders, all of them as one."""
+    """The campaign in a folder, such as ``results/first``, or the campaigns in several folders as one."""
     if not paths:
         raise ValueError("no campaign is given, expected the folder of one, such as results/first")
     return CampaignData(*joined([Path(path) for path in paths]))
@@ -88,13 +82,9 @@ def _final(folder: RunFolder) -> Row:
     }
 
 
-def _read(path: Path) -> Sequence[Row]:
+def _read(path: Path) -> list[Row]:
     """The rows of a CSV file of numbers; none if there is no file."""
-    if not path.exists():
-        return []
     try:
-        return [
-            {name: float(value) for name, value in row.items()} for row in csv.DictReader(read_text(path).splitlines())
-        ]
+        return [{name: float(value) for name, value in row.items()} for row in read_csv(path)]
     except (TypeError, ValueError, csv.Error) as error:
         raise ValueError(f"{path} is not a table of numbers: {error}") from None

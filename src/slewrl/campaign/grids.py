@@ -1,4 +1,4 @@
-"""The campaigns that have a name: ours, written down here, and the paper's, which are looked up when asked for."""
+"""The built-in campaigns: ours, defined here, and the paper's, which are imported when asked for."""
 
 from dataclasses import replace
 
@@ -9,17 +9,14 @@ from slewrl.training.spec import RunSpec, with_recipe
 METHODS = ("boxpre", "post", "srad_ball", "srad_qp", "dtanh", "ddsrad")
 """The layers the paper compares, in the order of its tables."""
 RIVALS = ("boxpro", "interval_tanh", "interval_srad", "truncnorm", "srad_gauge", "ddsrad_smooth", "none")
-"""What the paper left out."""
+"""The layers the paper left out."""
 SEEDS = tuple(range(12345, 112345, 10_000))
-"""Ten; the first five are the paper's."""
+"""Ten seeds; the first five are the paper's."""
 LAMBDAS = (0.0001, 0.001, 0.01, 0.1, 1.0)
-"""Those of the paper's section on the sensitivity to lambda."""
-FIRST_STEPS, FIRST_WARM_UP = 60_000, 5_000
-"""What two cores can do in an afternoon."""
+"""The weights in the paper's section on the sensitivity to lambda."""
 FIRST_RECIPE = "paper"
-"""The recipe of SAC and TD3 in results/, which were made before ours was another."""
+"""The recipe of SAC and TD3 in results/, which are older than our own."""
 WALK_STEPS = 3_000_000
-"""The budget of a run of a robot, likewise."""
 
 CAMPAIGNS = Registry(
     "campaign",
@@ -38,15 +35,15 @@ CAMPAIGNS = Registry(
         "mini": "slewrl.campaign.grids:mini",
     },
 )
-"""Name -> what makes it."""
+"""The function that makes each campaign, by name."""
 
 
 def first() -> Campaign:
-    """What results/first holds: one task, a short budget, every layer with SAC, eight with TD3."""
-    base = RunSpec("HalfCheetah-v5", recipe=FIRST_RECIPE, steps=FIRST_STEPS, learning_starts=FIRST_WARM_UP)
+    """The runs of results/first: one task, a short budget, every layer with SAC, eight with TD3."""
+    base = RunSpec("HalfCheetah-v5", recipe=FIRST_RECIPE, steps=60_000, learning_starts=5_000)
     seeds = SEEDS[:3]
     runs = grid(base, layer=METHODS + RIVALS, seed=seeds)
-    # How DD-SRad's entropy is measured: the other consistent way, and all of it as printed.
+    # DD-SRad with its entropy in other units, and as printed.
     runs += grid(base, density=("action_scaled",), seed=seeds)
     runs += grid(VARIANTS["paper"](base), seed=seeds)
     runs += grid(replace(base, agent="td3"), layer=(*METHODS, "boxpro", "interval_tanh"), seed=seeds)
@@ -54,7 +51,7 @@ def first() -> Campaign:
 
 
 def first_sensitivity() -> Campaign:
-    """The sensitivity grid at what two cores can do in ten minutes."""
+    """The sensitivity grid with a budget of ten minutes on two cores."""
     base = RunSpec("Reacher-v5", steps=7_000, learning_starts=1_000, evaluate_every=1_000, evaluate_episodes=10)
     smaller = {"learning_rate": 1e-3, "hidden": [64, 64]}
     base = replace(base, recipe=FIRST_RECIPE, batch_size=128, agent_options=smaller)
@@ -64,7 +61,7 @@ def first_sensitivity() -> Campaign:
 
 
 def table1() -> Campaign:
-    """The families of the paper's Table 1 at the same steps; a seed each of those that ask a solver or draw again."""
+    """The families of the paper's Table 1 at the same steps; one seed of the slow ones (a solver, rejection)."""
     base = RunSpec("HalfCheetah-v5", limits="tight", steps=5_000, learning_starts=1_000, evaluate_every=1_000)
     seeds = SEEDS[:3]
     paper = ("truncnorm", "srad_ball", "boxpre", "post", "ddsrad")  # its rows that are layers; post: its RL+QP
@@ -77,7 +74,7 @@ def table1() -> Campaign:
 
 
 def first_walk() -> Campaign:
-    """What results/walk holds: the robots at what a core can do in an hour each."""
+    """The runs of results/walk: the robots with an hour of one core each."""
     options = {"sees_all": True, "compile": True}
     base = with_recipe(RunSpec(limits="paper", agent="fastsac", steps=WALK_STEPS, agent_options=options))
     runs = grid(base, task=("G1-flat",), layer=("ddsrad", "boxpro", "srad_ball"), seed=SEEDS[:1])
@@ -86,10 +83,7 @@ def first_walk() -> Campaign:
 
 
 def recipe() -> Campaign:
-    """The study behind our recipe (docs/recipe.md): ours beside the paper's at equal steps, SAC under tight limits.
-
-    HalfCheetah-v5 with the seeds that tell, Hopper-v5 and Ant-v5 with three.
-    """
+    """The study behind our recipe (docs/recipe.md): ours beside the paper's, SAC under tight limits."""
     base = RunSpec("HalfCheetah-v5", steps=60_000, learning_starts=5_000)
     paper = replace(base, recipe="paper")
     runs = grid(base, seed=SEEDS) + grid(paper, seed=SEEDS[:5])
@@ -100,7 +94,7 @@ def recipe() -> Campaign:
 
 
 def td3_noise() -> Campaign:
-    """TD3's exploration noise in the units of each layer's latent: 1 and .1 are the defaults."""
+    """TD3's exploration noise in the units of each layer's latent; 1 and 0.1 are the defaults."""
     base = RunSpec("HalfCheetah-v5", agent="td3", steps=60_000, learning_starts=5_000)
     layers = ("ddsrad", "boxpre", "post", "boxpro")
     runs = grid(base, layer=layers, seed=SEEDS[:3])
@@ -112,7 +106,7 @@ def td3_noise() -> Campaign:
 
 
 def mini() -> Campaign:
-    """Minutes: to see whether a machine, a cluster or a change works."""
+    """A campaign of minutes, to see whether a machine, a cluster or a change works."""
     base = RunSpec("Pendulum-v1", steps=1_000, learning_starts=200, evaluate_every=250, evaluate_episodes=1)
     base = replace(base, batch_size=32, agent_options={"hidden": [32, 32]})
     return Campaign(

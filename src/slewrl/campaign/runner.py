@@ -1,8 +1,7 @@
-"""Run a campaign on this machine: a process per run, one run per core, whatever happens to any of them.
+"""Run a campaign on this machine, one process per run.
 
-A run that is killed goes on from its checkpoint, up to `TRIES` times; one that fails is left with its traceback, and
-the others go on. All that is known of a run is in its folder, so several runners may share a campaign: each takes the
-runs that nobody else is at.
+A run that is killed resumes from its checkpoint, up to `TRIES` times; one that fails is left with its traceback. All
+that is known of a run is in its folder, so several runners may share a campaign.
 """
 
 import os
@@ -26,45 +25,42 @@ from slewrl.training.spec import RunSpec
 
 TRIES = 3
 Watch = Callable[["Runner"], None]
-"""Called every so often, to show how things are."""
+"""Called at every poll, to show the progress."""
 
 
 @dataclass
 class Runner:
-    """Works through the runs of a campaign.
-
-    Args:
-        store: the campaign's folder, begun.
-        keys: which of its runs, in order.
-        workers: how many at a time.
-        trust: whether code that their specs name may run (docs/trust.md).
-        keep_replays: whether finished runs keep their replay, so that they can be extended.
-    """
+    """Works through the runs of a campaign."""
 
     store: Store
+    """The campaign's folder, which ``begin`` was called on."""
     keys: Sequence[str]
+    """The runs to make, in order."""
     workers: int
+    """The number of runs at a time."""
     trust: bool = False
+    """Whether code that the specs name may run (docs/trust.md)."""
     keep_replays: bool = False
+    """Whether finished runs keep their replay buffer, so that they can be extended."""
     active: dict[str, Any] = field(default_factory=dict)
-    """Runs under way, and what runs them."""
+    """Runs under way, and their processes."""
     finished: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    """Runs that failed, and how: a traceback or a line."""
+    """Runs that failed, and why: a traceback or a line."""
     elsewhere: list[str] = field(default_factory=list)
-    """Runs that another process is at."""
+    """Runs that another process is training."""
     resumed: int = 0
-    """How often a run was killed and taken up again."""
+    """How often a run was killed and resumed."""
     stopping: bool = False
 
     def __post_init__(self) -> None:
-        """Read which runs these are, once."""
+        """Read the specs of the runs."""
         self.specs: dict[str, RunSpec] = self.store.campaign().by_key
 
     def run(self, watch: Watch = lambda runner: None, poll: float = 0.2) -> bool:
         """Run them all; returns whether all are finished. Ctrl-C or SIGTERM lets every run checkpoint first."""
         waiting, tries = deque(self.keys), dict.fromkeys(self.keys, 0)
-        told: set[str] = set()
+        terminated: set[str] = set()
         try:
             with self._stoppable():
                 while self.active or (waiting and not self.stopping):
@@ -73,11 +69,11 @@ class Runner:
                         tries[key] += 1
                         self._start(key)
                     for key in [key for key, process in self.active.items() if process.poll() is not None]:
-                        self._judge(key, waiting, tries)
+                        self._reap(key, waiting, tries)
                     if self.stopping:  # once each: a second signal would end a run without its checkpoint
-                        for key in set(self.active) - told:
+                        for key in set(self.active) - terminated:
                             self.active[key].terminate()
-                            told.add(key)
+                            terminated.add(key)
                     watch(self)
                     time.sleep(poll)
         finally:
@@ -87,7 +83,7 @@ class Runner:
 
     @contextmanager
     def _stoppable(self) -> Iterator[None]:
-        """Note Ctrl-C and SIGTERM instead of raising, so that no child is ever forgotten."""
+        """Stop at Ctrl-C or SIGTERM instead of raising, so that no child process is left behind."""
         wanted = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
         before = {number: signal.signal(number, lambda *_: self.stop()) for number in wanted}
         try:
@@ -97,7 +93,7 @@ class Runner:
                 signal.signal(number, handler)
 
     def stop(self) -> None:
-        """Let every run under way take a checkpoint and end, and begin no other."""
+        """Let every run under way take a checkpoint and end, and start no other."""
         self.stopping = True
 
     def _start(self, key: str) -> None:
@@ -112,7 +108,7 @@ class Runner:
             self.failed[key] = str(error)
 
     def _unfinished(self, key: str) -> RunFolder | None:
-        """The folder of a run that is still to be made, if there is anything to make."""
+        """The folder of a run that is still to be made; None if it is finished or its folder is unusable."""
         try:
             folder = self.store.prepare(key, self.specs[key])
         except (OSError, ValueError) as error:  # the folder holds something else: no reason to stop the rest
@@ -123,19 +119,19 @@ class Runner:
         self.finished.append(key)
         return None
 
-    def _judge(self, key: str, waiting: deque[str], tries: dict[str, int]) -> None:
-        """What the end of a process means."""
+    def _reap(self, key: str, waiting: deque[str], tries: dict[str, int]) -> None:
+        """Record how a process ended, or queue its run again."""
         code = self.active.pop(key).returncode
         if code in ENDS:
-            self._note(key, code)
+            self._record(key, code)
         elif tries[key] >= TRIES:
             self.failed[key] = give_up(self.store.folder(key), f"exit code {code}")
         elif not self.stopping:  # killed: by a person, or for want of memory
             self.resumed += 1
             waiting.appendleft(key)
 
-    def _note(self, key: str, code: int) -> None:
-        """How a run ended, by its worker's own account; one that was asked to stop is none of these."""
+    def _record(self, key: str, code: int) -> None:
+        """Record how a run ended by its worker's exit code; one that was stopped is in no list."""
         if code == FINISHED:
             self.finished.append(key)
         elif code == BUSY:
@@ -145,17 +141,16 @@ class Runner:
 
 
 def give_up(folder: RunFolder, how: str) -> str:
-    """Note that a run's process keeps dying; returns the note."""
+    """Write to a run's error file that its process keeps dying; returns the text."""
     log = folder.path / "worker.log"
-    said = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]) if log.exists() else ""
-    note = f"the process died {TRIES} times, at last with {how}\n{said}\n"
-    return note_error(folder, note)
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-10:] if log.exists() else []
+    return note_error(folder, "\n".join([f"the process died {TRIES} times, at last with {how}", *lines, ""]))
 
 
 def start(folder: Path, trust: bool = False, steps: int = 0, keep_replay: bool = False) -> subprocess.Popen[bytes]:
-    """A process that brings a run to its end, on one thread, out of reach of the terminal's Ctrl-C; as ``work``."""
+    """A process that does ``work``, on one thread, out of reach of the terminal's Ctrl-C."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    # -P: Python would let the modules of the folder one stands in replace installed ones.
+    # -P: otherwise modules in the current folder would replace installed ones.
     command = [sys.executable, "-P", "-m", "slewrl.campaign.worker", str(folder), str(os.getpid())]
     command += [f"--steps={steps}", *(["--trust"] if trust else []), *(["--keep-replay"] if keep_replay else [])]
     with open_own(folder / "worker.log", "ab") as log:
@@ -173,5 +168,5 @@ def shard(keys: Sequence[str], part: str) -> list[str]:
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """The number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)

@@ -1,4 +1,4 @@
-"""A campaign: a named set of runs, mostly a grid, from our own list or from a file of the user's."""
+"""A campaign: a named set of runs, mostly a grid, built in or from a file of the user's."""
 
 import dataclasses
 import math
@@ -15,11 +15,9 @@ from slewrl.training.spec import RunSpec, with_recipe
 
 FIELDS = tuple(field.name for field in dataclasses.fields(RunSpec))
 MOST_RUNS = 100_000
-"""Of a grid: years of computing, and still listed in seconds."""
+"""The most runs a grid may have."""
 VARIANTS = Registry("recipe", {"ours": "slewrl.paper.printed:as_ours", "paper": "slewrl.paper.printed:as_printed"})
-"""What `Selection.recipe` may be -> what makes such a run of another one."""
-VARIED_AGENTS = "slewrl.paper.printed:AGENTS"
-"""The agents that have both."""
+"""Each value of `Selection.recipe`, and the function that gives a run that recipe."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Campaign:
 
     name: str
     about: str
-    """What it is for, in a line."""
+    """Its purpose, in a line."""
     runs: tuple[RunSpec, ...]
 
     def __post_init__(self) -> None:
@@ -50,16 +48,14 @@ class Campaign:
 
     @property
     def by_key(self) -> dict[str, RunSpec]:
-        """Runs by the name of their folder, in order; a run given twice is there once."""
+        """Runs by their key, in order; a run given twice appears once."""
         return {spec.key: spec for spec in self.runs}
 
 
 def grid(base: RunSpec | None = None, **axes: Iterable[Any]) -> tuple[RunSpec, ...]:
-    """Every combination of values, as runs; the last axis changes fastest.
+    """Every combination of values, as runs that otherwise equal ``base``; the last axis changes fastest.
 
-    Args:
-        base: what all of them share.
-        axes: field of RunSpec -> values; in ``agent_options`` and ``layer_options`` a value is a dictionary.
+    An axis is a field of RunSpec; the values of ``agent_options`` and ``layer_options`` are dictionaries.
     """
     if unknown := set(axes) - set(FIELDS):
         raise ValueError(f"a run has no field {', '.join(sorted(unknown))}; it has: {', '.join(FIELDS)}")
@@ -67,14 +63,13 @@ def grid(base: RunSpec | None = None, **axes: Iterable[Any]) -> tuple[RunSpec, .
     if (count := math.prod(map(len, lists.values()))) > MOST_RUNS:
         sizes = ", ".join(f"{name} ({len(values)})" for name, values in lists.items())
         raise ValueError(f"grid has {count:,} runs, expected at most {MOST_RUNS:,}; its lists are: {sizes}")
-    start = base or RunSpec()
-    runs = (replace(start, **dict(zip(lists, values, strict=True))) for values in product(*lists.values()))
+    runs = (replace(base or RunSpec(), **dict(zip(lists, values, strict=True))) for values in product(*lists.values()))
     return tuple(map(with_recipe, runs))
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which part of a campaign, and what to change in it."""
+    """A part of a campaign, and what to change in it."""
 
     tasks: tuple[str, ...] = ()
     """Only these tasks (default: all of the campaign's)."""
@@ -88,7 +83,7 @@ class Selection:
     seeds: tuple[int, ...] = ()
     """These seeds instead of the campaign's."""
     seed_count: int | None = None
-    """Only the first so many of the campaign's seeds."""
+    """Only the first N of the campaign's seeds."""
     steps: int | None = None
     """Another budget for every run; what a report says of it is labelled so. Runs that are there with a smaller one are
     extended, for which those with a replay need it still (--keep-replays)."""
@@ -99,15 +94,14 @@ class Selection:
 
     def of(self, campaign: Campaign) -> Campaign:
         """The part of ``campaign`` that was asked for."""
-        campaign = cooked(campaign, self.recipe) if self.recipe else campaign
+        campaign = with_other_recipe(campaign, self.recipe) if self.recipe else campaign
         runs: Sequence[RunSpec] = campaign.runs
         for name, field in (("tasks", "task"), ("limits", "limits"), ("agents", "agent")):
             runs = _only(runs, field, getattr(self, name), campaign.name)
         runs = _only([*runs, *_added(runs, self.layers)], "layer", self.layers, campaign.name)
         runs = self._seeded(runs)
-        changes = {
-            name: getattr(self, name) for name in ("steps", "learning_starts") if getattr(self, name) is not None
-        }
+        changes = {name: getattr(self, name) for name in ("steps", "learning_starts")}
+        changes = {name: value for name, value in changes.items() if value is not None}
         return Campaign(campaign.name, campaign.about, tuple(replace(spec, **changes) for spec in runs))
 
     def _seeded(self, runs: Sequence[RunSpec]) -> Sequence[RunSpec]:
@@ -124,9 +118,9 @@ class Selection:
         return [replace(spec, seed=seed) for spec in cells.values() for seed in self.seeds]
 
 
-def cooked(campaign: Campaign, recipe: Literal["ours", "paper"]) -> Campaign:
-    """The cells of the paper's agents with another recipe; the same campaign if they have it."""
-    varied, change = VARIANTS[VARIED_AGENTS], VARIANTS[recipe]
+def with_other_recipe(campaign: Campaign, recipe: Literal["ours", "paper"]) -> Campaign:
+    """The campaign with another recipe for the runs of the paper's agents; itself if they have it already."""
+    varied, change = VARIANTS["slewrl.paper.printed:AGENTS"], VARIANTS[recipe]
     if not any(spec.agent in varied for spec in campaign.runs):
         agents = ", ".join(dict.fromkeys(spec.agent for spec in campaign.runs))
         raise ValueError(f"--recipe is for {', '.join(varied)}; campaign {campaign.name!r} has {agents}")
@@ -139,28 +133,25 @@ def cooked(campaign: Campaign, recipe: Literal["ours", "paper"]) -> Campaign:
 
 
 def _added(runs: Sequence[RunSpec], wanted: tuple[str, ...]) -> list[RunSpec]:
-    """Runs of those layers that the others do not have, in each cell that two layers share; of one layer, in all.
+    """Runs of the wanted layers that ``runs`` lack, in every cell (runs that differ in the layer alone) of two layers.
 
-    A cell of one layer alone, as of DD-SRad with another density, studies that layer.
+    A cell of a single layer, such as DD-SRad with another density, studies that layer, unless all cells have one.
     """
-    new = [layer for layer in wanted if layer not in {spec.layer for spec in runs} and _is_layer(layer)]
-    cells: dict[str, tuple[RunSpec, set[str]]] = {}
-    for spec in runs if new else ():
-        bare = _in_place(spec, "")
-        cells.setdefault(str(bare), (spec, set()))[1].add(spec.layer)
-    shared = [spec for spec, layers in cells.values() if len(layers) > 1] or [spec for spec, _ in cells.values()]
-    return [_in_place(spec, layer) for layer in new for spec in shared]
-
-
-def _is_layer(name: str) -> bool:
-    """Whether it is one of ours or the dotted path of somebody's own."""
+    if not wanted:
+        return []
     from slewrl.layers import BENCHMARK_LAYERS, LAYERS
 
-    return ":" in name or name in LAYERS or name in BENCHMARK_LAYERS
+    known = [layer for layer in wanted if ":" in layer or layer in LAYERS or layer in BENCHMARK_LAYERS]
+    new = [layer for layer in known if layer not in {spec.layer for spec in runs}]
+    cells: dict[str, tuple[RunSpec, set[str]]] = {}
+    for spec in runs:
+        cells.setdefault(str(_with_layer(spec, "")), (spec, set()))[1].add(spec.layer)
+    shared = [spec for spec, layers in cells.values() if len(layers) > 1] or [spec for spec, _ in cells.values()]
+    return [_with_layer(spec, layer) for layer in new for spec in shared]
 
 
-def _in_place(spec: RunSpec, layer: str) -> RunSpec:
-    """The same run with another layer: without the options of the old one, and as printed if the old run is."""
+def _with_layer(spec: RunSpec, layer: str) -> RunSpec:
+    """The same run with another layer and no layer options, as printed if the old run is."""
     from slewrl.paper import printed
 
     other = replace(printed.as_ours(spec) if printed.is_printed(spec) else spec, layer=layer, layer_options={})
@@ -168,7 +159,7 @@ def _in_place(spec: RunSpec, layer: str) -> RunSpec:
 
 
 def _only(runs: Sequence[RunSpec], field: str, wanted: tuple[str, ...], name: str) -> Sequence[RunSpec]:
-    """Runs whose ``field`` is one of ``wanted``; all of them if nothing is."""
+    """The runs whose ``field`` is one of ``wanted``; all runs if that is empty."""
     there = list(dict.fromkeys(getattr(spec, field) for spec in runs))
     if missing := [value for value in wanted if value not in there]:
         has = f"campaign {name!r} has no {field} {missing[0]!r}; it has: {', '.join(there)}."
@@ -176,11 +167,8 @@ def _only(runs: Sequence[RunSpec], field: str, wanted: tuple[str, ...], name: st
     return [spec for spec in runs if not wanted or getattr(spec, field) in wanted]
 
 
-# ---------------------------------------------------------------------- a user's own
-
-
 def load_campaign(name: str) -> Campaign:
-    """One of ours by name, or a user's own from a .py file (which defines CAMPAIGN) or a .yaml file."""
+    """A built-in campaign by name, or the user's own from a .py file, which defines CAMPAIGN, or a .yaml file."""
     from slewrl.campaign.grids import CAMPAIGNS
 
     path = Path(name)
@@ -202,7 +190,7 @@ def _from_python(path: Path) -> Campaign:
 
 
 def _from_yaml(path: Path) -> Campaign:
-    """``base``: fields all runs share; ``grid``: field -> list of values; ``about``: a line."""
+    """The campaign in a YAML file with ``name``, ``about``, ``base`` (shared fields) and ``grid`` (lists of values)."""
     from slewrl.io.plain_yaml import UsualLoader, load_yaml
 
     data = load_yaml(path, UsualLoader)

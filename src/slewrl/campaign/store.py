@@ -1,4 +1,4 @@
-"""Where a campaign lives: a folder with campaign.json and one run folder per run. Needs no torch.
+"""The folder of a campaign: campaign.json and one run folder per run. Needs no torch.
 
 ``results/`` has the same layout without checkpoints and replays, so a report reads either.
 """
@@ -17,16 +17,16 @@ from typing import Literal
 
 from slewrl.campaign.spec import Campaign
 from slewrl.errors import shortened
-from slewrl.io.files import FINAL, open_own, read_json, read_text, refuse_linked_folders, write_atomically
+from slewrl.io.files import FINAL, open_own, read_csv, read_json, read_text, refuse_linked_folders, write_atomically
 from slewrl.training.pace import pace, warm_up
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec, difference, read_spec
 
 VERSION, BEFORE_RECIPES = 2, 1
-"""Of campaign.json: what is written, and what is read as well."""
+"""Versions of campaign.json: the one that is written, and an older one that is read as well."""
 State = Literal["waiting", "running", "stopped", "failed", "done"]
 KEPT = ("run.json", "provenance.json", "limits.yaml", "train.csv", "eval.csv", "timing.csv", "DONE")
-"""What of a run is worth committing, besides its final evaluation."""
+"""The files of a run worth committing, besides its final evaluation."""
 EVALUATED = tuple(f"{FINAL}/{name}.csv" for name in ("density", "increments", "episodes"))
 LOCK = "campaign.lock"
 ELSEWHERE = "choose another folder (slewrl campaign run: --out FOLDER)"
@@ -43,36 +43,27 @@ class Progress:
     last_return: float = float("nan")
     """Mean return of the final evaluation, or of the last one so far."""
     violations: int = 0
-    """Exact ones, in training and evaluations so far."""
+    """Violations in training and evaluations so far."""
     rate: float = float("nan")
-    """Steps per CPU-second, over all of it."""
+    """Steps per CPU second over the whole run."""
     pace: float = float("nan")
-    """Steps per second by the clock on the wall over the last minutes; NaN while too little is known."""
+    """Steps per wall-clock second over the last minutes; NaN while too little is known."""
 
 
 class Store:
-    """The folder of a campaign.
-
-    Args:
-        path: the folder.
-    """
+    """The folder of a campaign."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.description = path, path / "campaign.json"
         self._names: dict[str, str] | None = None
 
-    @property
-    def description(self) -> Path:
-        """The file that says which runs belong here."""
-        return self.path / "campaign.json"
-
     def begin(self, campaign: Campaign, extend: bool = False) -> None:
-        """Make this the folder of ``campaign``, or check that it is; runs that are new to it are added.
+        """Make this the folder of ``campaign``, or check that it is and add the runs that are new.
 
-        ``extend``: runs that are there with fewer steps, and else the same, get the larger budget.
+        ``extend``: runs that differ only in having fewer steps get the larger budget.
         """
-        # The description last: another shard may write it in between.
-        if self.path.exists() and self._strangers() and not self.description.exists():
+        others = self.path.exists() and any(p.name != LOCK and p.suffix != ".tmp" for p in self.path.iterdir())
+        if others and not self.description.exists():  # in this order: another shard may write it in between
             raise FileExistsError(f"{self.path} is not empty and holds no campaign: {ELSEWHERE}")
         self.path.mkdir(parents=True, exist_ok=True)
         with open_own(self.path / LOCK, "a") as lock:  # a hundred shards may begin at once
@@ -81,9 +72,6 @@ class Store:
             joined = self._joined(there, campaign, extend) if there else campaign
             if joined != there:
                 self._describe(joined)
-
-    def _strangers(self) -> list[Path]:
-        return [path for path in self.path.iterdir() if path.name != LOCK and path.suffix != ".tmp"]
 
     def _describe(self, campaign: Campaign) -> None:
         runs = {self.folder(key).path.name: dataclasses.asdict(spec) for key, spec in campaign.by_key.items()}
@@ -104,11 +92,11 @@ class Store:
         return Campaign(new.name, new.about, tuple({**old.by_key, **new.by_key}.values()))
 
     def campaign(self) -> Campaign:
-        """What this folder holds."""
+        """The campaign in this folder."""
         return self._read()[0]
 
     def _read(self) -> tuple[Campaign, dict[str, str]]:
-        """The campaign, and key -> folder of the runs whose key was another when they were made."""
+        """The campaign, and the folders by key of the runs that were made when their key was another."""
         if not self.description.exists():
             run = "; it holds a run (slewrl evaluate shows one)" if (self.path / "run.json").exists() else ""
             raise FileNotFoundError(f"{self.path} holds no campaign: there is no campaign.json{run}")
@@ -119,20 +107,20 @@ class Store:
                 f"{self.description} has version {shortened(found)}, expected {VERSION}: use the slewrl it came from"
             )
         try:
-            runs = {_word(name): read_spec(spec, found == BEFORE_RECIPES) for name, spec in data["runs"].items()}
+            runs = {_folder_name(name): read_spec(spec, found == BEFORE_RECIPES) for name, spec in data["runs"].items()}
             campaign = Campaign(data["name"], data["about"], tuple(runs.values()))
             return campaign, {spec.key: name for name, spec in runs.items() if name != spec.key}
         except (KeyError, AttributeError, ValueError) as error:
             raise ValueError(f"{self.description} is no campaign of this slewrl's: {error}") from error
 
     def folder(self, key: str) -> RunFolder:
-        """Where a run lives: in a folder of its key's name, or of what that was when the run was made."""
+        """The folder of a run, named after its key or what that was when the run was made."""
         if self._names is None and self.description.exists():
             self._names = self._read()[1]
         return RunFolder(self.path / (self._names or {}).get(key, key))
 
     def prepare(self, key: str, spec: RunSpec) -> RunFolder:
-        """The folder of a run, made if there is none; refuses one that holds anything but it with at most its steps."""
+        """The folder of a run, made if there is none; refuses one that holds another run or more steps."""
         folder = self.folder(key)
         if not (folder.path / "run.json").exists():
             folder.create(spec)
@@ -147,30 +135,28 @@ class Store:
 
     def progress_of(self, key: str, spec: RunSpec) -> Progress:
         """How far one run has got."""
-        try:
-            return self._progress_of(key, spec)
-        except (ValueError, csv.Error) as error:
-            raise ValueError(f"the logs in {self.folder(key).path} are damaged: {error}") from None
-
-    def _progress_of(self, key: str, spec: RunSpec) -> Progress:
         folder = self.folder(key)
-        train, evaluated = (last_row(folder.path / name) for name in ("train.csv", "eval.csv"))
-        timing = last_rows(folder.path / "timing.csv")
-        logs = (folder.path / "eval.csv", folder.path / FINAL / "episodes.csv")
-        final = _final_return(folder.path)
-        return Progress(
-            key,
-            spec,
-            state_of(folder, spec.steps),
-            max(int(float(row.get("step", 0))) for row in (train, evaluated)),
-            float(evaluated.get("return_mean", "nan")) if final is None else final,
-            int(float(train.get("violations", 0))) + sum(map(_violations, logs)),
-            _number(timing[-1] if timing else {}, "steps_per_cpu_second"),
-            pace([(_number(row, "step"), _number(row, "seconds")) for row in timing], warm_up(spec)),
-        )
+        try:
+            train, evaluated = (last_row(folder.path / name) for name in ("train.csv", "eval.csv"))
+            timing = last_rows(folder.path / "timing.csv")
+            episodes = read_csv(folder.path / FINAL / "episodes.csv")
+            returns = [float(row["return"]) for row in episodes if row.get("return")]
+            counted = [train, *read_csv(folder.path / "eval.csv"), *episodes]
+            return Progress(
+                key,
+                spec,
+                state_of(folder, spec.steps),
+                max(int(float(row.get("step", 0))) for row in (train, evaluated)),
+                sum(returns) / len(returns) if returns else float(evaluated.get("return_mean", "nan")),
+                sum(int(float(row.get("violations") or 0)) for row in counted),
+                _number(timing[-1] if timing else {}, "steps_per_cpu_second"),
+                pace([(_number(row, "step"), _number(row, "seconds")) for row in timing], warm_up(spec)),
+            )
+        except (ValueError, csv.Error) as error:
+            raise ValueError(f"the logs in {folder.path} are damaged: {error}") from None
 
     def collect(self, to: Path) -> int:
-        """Copy what a report needs of every finished run to another folder; returns how many runs are there now."""
+        """Copy what a report needs of every finished run to another folder; returns the number of finished runs."""
         finished = [p.key for p in self.progress() if p.state == "done"]
         target = Store(to)
         target.begin(self.campaign())
@@ -183,8 +169,8 @@ class Store:
 def joined(paths: Sequence[Path]) -> tuple[Campaign, dict[str, RunFolder]]:
     """The campaigns in several folders as one, and the folder of each of its runs.
 
-    A run that is in two of them counts once, from the first folder where it is finished. Two different runs of one key
-    are refused: a table could not tell them apart.
+    A run that is in two of them counts once, from the first folder where it is finished; two different runs of one
+    key are refused.
     """
     stores = [Store(path) for path in paths]
     campaigns = [store.campaign() for store in stores]
@@ -194,15 +180,13 @@ def joined(paths: Sequence[Path]) -> tuple[Campaign, dict[str, RunFolder]]:
         for key, spec in campaign.by_key.items():
             specs.setdefault(key, spec)
             homes[key] = _home(key, homes[key], specs[key], store, spec) if key in homes else store
-    name, about = (
-        separator.join(dict.fromkeys(texts))
-        for separator, texts in ((" + ", [c.name for c in campaigns]), ("; ", [c.about for c in campaigns if c.about]))
-    )
+    name = " + ".join(dict.fromkeys(campaign.name for campaign in campaigns))
+    about = "; ".join(dict.fromkeys(campaign.about for campaign in campaigns if campaign.about))
     return Campaign(name, about, tuple(specs.values())), {key: home.folder(key) for key, home in homes.items()}
 
 
 def _home(key: str, first: Store, spec: RunSpec, second: Store, other: RunSpec) -> Store:
-    """Which of two folders a run is taken from that both have."""
+    """The folder, of two that have a run, which it is taken from."""
     if differ := _difference(spec, other):
         raise ValueError(
             f"{first.path} and {second.path} hold different runs named {key} ({differ}): report on them one by one"
@@ -216,24 +200,15 @@ def _home(key: str, first: Store, spec: RunSpec, second: Store, other: RunSpec) 
     return done[0] if done else first
 
 
-def _word(name: str) -> str:
-    """The name of a folder of the campaign's own."""
+def _folder_name(name: str) -> str:
+    """Refuse a name that would lead out of the campaign's folder."""
     if name in ("", ".", "..") or Path(name).name != name:
         raise ValueError(f"a run's folder is {shortened(name)}, expected a word")
     return name
 
 
-def _final_return(run: Path) -> float | None:
-    """Mean return of the final evaluation, if there was one."""
-    path = run / FINAL / "episodes.csv"
-    if not path.exists():
-        return None
-    returns = [float(row["return"]) for row in csv.DictReader(read_text(path).splitlines()) if row.get("return")]
-    return sum(returns) / len(returns) if returns else None
-
-
 def _copy_run(source: Path, copy: Path) -> None:
-    """Copy the files that belong to a run; what a link leads to does not."""
+    """Copy the files of a run; links are refused."""
     for folder in (source, source / FINAL):
         if folder.is_symlink():
             raise OSError(f"{folder} is a symbolic link, expected a folder of the campaign's own: remove it")
@@ -245,16 +220,8 @@ def _copy_run(source: Path, copy: Path) -> None:
                 shutil.copyfileobj(there, here)
 
 
-def _violations(path: Path) -> int:
-    """Of all rows of a CSV file."""
-    if not path.exists():
-        return 0
-    rows = csv.DictReader(read_text(path).splitlines())
-    return sum(int(float(row["violations"])) for row in rows if row.get("violations"))
-
-
 def state_of(folder: RunFolder, steps: int = 0) -> State:
-    """Finished means trained, for ``steps`` at least, evaluated and written down."""
+    """The state of a run; it is done when it was trained for ``steps`` at least, and evaluated."""
     evaluated = folder.done and (folder.path / FINAL / "episodes.csv").exists()
     if evaluated and (not steps or int(last_row(folder.path / "train.csv").get("step", steps)) >= steps):
         return "done"
@@ -266,30 +233,30 @@ def state_of(folder: RunFolder, steps: int = 0) -> State:
 
 
 def error_file(folder: RunFolder) -> Path:
-    """The traceback of a run that failed."""
+    """The file with the traceback of a run that failed."""
     return folder.path / "error.txt"
 
 
 def note_error(folder: RunFolder, text: str) -> str:
-    """Write down how a run failed, if the disk takes it: a full disk is one of the ways. Returns the text."""
+    """Write why a run failed to its error file, unless the disk is full, and return it."""
     with suppress(OSError):
         write_atomically(error_file(folder), text)
     return text
 
 
 def noted_error(folder: RunFolder) -> str:
-    """How a run failed."""
+    """Why a run failed, from its error file."""
     path = error_file(folder)
     return path.read_text(encoding="utf-8") if path.exists() else "it failed and could not write down how: disk full?"
 
 
 def last_row(path: Path) -> dict[str, str]:
-    """The last whole row of a CSV file; empty if there is none."""
+    """The last complete row of a CSV file; empty if there is none."""
     return next(reversed(last_rows(path, 2_000)), {})
 
 
 def last_rows(path: Path, size: int = 20_000) -> list[dict[str, str]]:
-    """The whole rows in the last bytes of a CSV file."""
+    """The complete rows in the last ``size`` bytes of a CSV file."""
     try:
         with open(path, "rb") as file:
             header = file.readline().decode().strip()
@@ -307,12 +274,12 @@ def last_rows(path: Path, size: int = 20_000) -> list[dict[str, str]]:
 
 
 def _number(row: dict[str, str], name: str) -> float:
-    """What a row says; NaN if it does not."""
+    """A number of a row; NaN if it is missing."""
     return float(row.get(name) or "nan")
 
 
 def extends(spec: RunSpec, there: RunSpec) -> bool:
-    """Whether ``spec`` is the run that is there with a larger budget."""
+    """Whether ``spec`` is the same run as ``there`` with a larger budget."""
     return there.steps < spec.steps and not _difference(dataclasses.replace(there, steps=spec.steps), spec)
 
 

@@ -1,4 +1,4 @@
-"""A campaign as it runs: a line for each run under way, and one for all of them."""
+"""The progress of a campaign: a line for each run under way, and one for all of them."""
 
 import math
 import time
@@ -18,20 +18,20 @@ from slewrl.campaign.runner import Runner, Watch
 from slewrl.campaign.store import Progress, Store
 from slewrl.io.console import Console
 from slewrl.training.pace import duration
-from slewrl.training.progress import EVERY
+from slewrl.training.progress import EVERY, number
 
 COLOURS = {"done": "green", "running": "cyan", "failed": "red", "stopped": "yellow", "waiting": "dim"}
 WIDE = 100
-"""Columns of a terminal that has room for bars, too."""
+"""The width of a terminal, in columns, that has room for progress bars."""
 
 
 @contextmanager
 def watched(store: Store, console: Console) -> Iterator[Watch]:
-    """Gives the function a Runner calls: a live table on a terminal; elsewhere a line per run once a minute.
+    """Yields the function a Runner calls: a live table on a terminal, elsewhere a line per run every minute.
 
-    Either way a line says what became of each run.
+    Either way a line says how each run ended.
     """
-    told: set[str] = set()
+    reported: set[str] = set()
     paces: dict[str, float] = {}
     due = time.monotonic() + EVERY
 
@@ -43,8 +43,8 @@ def watched(store: Store, console: Console) -> Iterator[Watch]:
         def watch(runner: Runner) -> None:
             nonlocal due
             for key in [*runner.finished, *runner.failed, *runner.elsewhere]:
-                if key not in told:
-                    told.add(key)
+                if key not in reported:
+                    reported.add(key)
                     console.print(_news(store, key, runner, named(runner)[key]))
             if not console.is_terminal and time.monotonic() < due:
                 return
@@ -63,7 +63,7 @@ def watched(store: Store, console: Console) -> Iterator[Watch]:
 
 
 def names(keys: Sequence[str]) -> dict[str, str]:
-    """Key -> what tells it from the others: its parts that not all of them have. One key alone is itself."""
+    """A short name for each key: the parts that not all keys share. A single key is its own name."""
     parts = [Counter(key.split("-")) for key in keys]
     shared = {part for part, count in parts[0].items() if all(p[part] == count for p in parts)} if parts else set()
     short = {key: "-".join(part for part in key.split("-") if part not in shared) for key in keys}
@@ -71,7 +71,7 @@ def names(keys: Sequence[str]) -> dict[str, str]:
 
 
 def table(runs: Sequence[Progress], named: Mapping[str, str], width: int) -> Group:
-    """What all runs share, then a row per run, called as in ``named``; it can be read at a ``width`` of 80."""
+    """What all runs share, then a row per run under its name in ``named``; it fits a ``width`` of 80."""
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     heads = ["run", *([""] if width >= WIDE else []), "done", "steps/s", "return", "violations", "left"]
     for head in heads:
@@ -82,8 +82,8 @@ def table(runs: Sequence[Progress], named: Mapping[str, str], width: int) -> Gro
             Text(named[run.key], style=COLOURS[run.state], overflow="fold"),
             *bar,
             f"{run.step / run.spec.steps:.0%}",
-            _number(run.pace if run.state == "running" else run.rate, ".0f"),
-            _number(run.last_return, ",.1f"),
+            number(run.pace if run.state == "running" else run.rate, ".0f"),
+            number(run.last_return, ",.1f"),
             str(run.violations),
             time_left(run),
         )
@@ -93,26 +93,26 @@ def table(runs: Sequence[Progress], named: Mapping[str, str], width: int) -> Gro
 
 
 def time_left(run: Progress) -> str:
-    """How long a run has to go, in words; of one that is not under way, its state."""
+    """The time a run has left, in words; the state of a run that is not under way."""
     if run.state != "running":
         return run.state
     return duration(seconds_left(run)) if run.step < run.spec.steps else "evaluating"
 
 
 def seconds_left(run: Progress) -> float:
-    """At its own pace; NaN while that is unknown."""
+    """The time a run has left at its own pace; NaN while that is unknown."""
     return (run.spec.steps - run.step) / run.pace if run.pace > 0 else math.nan
 
 
 def _line(run: Progress) -> Text:
-    """A run under way where the output is no terminal."""
-    rate, last = _number(run.pace, ".0f"), _number(run.last_return, ",.1f")
+    """The line of a run under way where the output is not a terminal."""
+    rate, last = number(run.pace, ".0f"), number(run.last_return, ",.1f")
     steps = f"{run.step:,} of {run.spec.steps:,} steps"
     return Text(f"running  {run.key}: {steps}, {time_left(run)}, {rate}/s, return {last}, {run.violations} violations")
 
 
 def _news(store: Store, key: str, runner: Runner, name: str) -> Text:
-    """What became of a run, in a line; of one that failed, the last line of its traceback."""
+    """The line on how a run ended; of one that failed, the last line of its traceback."""
     run = store.progress_of(key, runner.specs[key])
     if key in runner.failed:
         return Text(f"failed   {name}: {runner.failed[key].strip().splitlines()[-1]}", style="red")
@@ -122,21 +122,18 @@ def _news(store: Store, key: str, runner: Runner, name: str) -> Text:
 
 
 def _summary(active: Sequence[Progress], runner: Runner, paces: Mapping[str, float]) -> Text:
-    """All of the campaign, in a line. ``paces``: of the runs so far, those that have ended among them."""
+    """The line on the whole campaign; ``paces`` are those of all runs so far."""
     failed = f", [red]{len(runner.failed)} failed[/]" if runner.failed else ""
     resumed = f", {runner.resumed} killed and resumed" if runner.resumed else ""
     stopping = "; [yellow]stopping: every run takes a checkpoint[/]" if runner.stopping else ""
     done = f"{len(runner.finished)} of {len(runner.keys)} done"
     left = duration(campaign_seconds_left(active, runner, paces))
     about = f"about {left} left" if left != duration(math.nan) else "estimating the time left"
-    return Text.from_markup(f"{done}{failed}{resumed}; {about}{stopping}")  # all of it ours
+    return Text.from_markup(f"{done}{failed}{resumed}; {about}{stopping}")
 
 
 def campaign_seconds_left(active: Sequence[Progress], runner: Runner, paces: Mapping[str, float]) -> float:
-    """The steps to come, warm-up and all, at the mean pace so far; NaN while no run has one.
-
-    Not less than the slowest run under way takes.
-    """
+    """The time for the steps to come at the mean pace, but at least that of the slowest run; NaN if unknown."""
     ended = {*runner.finished, *runner.failed, *runner.elsewhere, *runner.active}
     to_come = sum(runner.specs[key].steps for key in runner.keys if key not in ended)
     slowest = max((left for run in active if not math.isnan(left := seconds_left(run))), default=0.0)
@@ -145,7 +142,3 @@ def campaign_seconds_left(active: Sequence[Progress], runner: Runner, paces: Map
     seconds_per_step = sum(1 / pace for pace in paces.values()) / len(paces)
     work = to_come + sum(run.spec.steps - run.step for run in active)
     return max(slowest, work * seconds_per_step / max(1, len(active)))
-
-
-def _number(value: float, form: str) -> str:
-    return "-" if math.isnan(value) else format(value, form)

@@ -1,9 +1,8 @@
-"""One run of a campaign, in a process of its own: train, evaluate, write it down, free the space.
+"""One run of a campaign in a process of its own: train, evaluate, delete the replay buffer.
 
     python -P -m slewrl.campaign.worker FOLDER PARENT [--steps=N] [--trust] [--keep-replay]
 
-Goes on where it was stopped, and stops when PARENT, the process that started it, is gone. The exit code says how it
-ended.
+PARENT is the id of the process that started it; when that is gone, it stops.
 """
 
 import os
@@ -21,41 +20,32 @@ from slewrl.io.trust import code_named, require_trust
 from slewrl.training.run_folder import RunFolder
 
 FINISHED, STOPPED, FAILED, BUSY = 0, 3, 10, 11
-"""Finished; asked to stop; raised (error.txt says what); another process is at it. 1 is Python's own."""
+"""Exit codes: finished, asked to stop, raised (see error.txt), another process trains the run. 1 is Python's own."""
 ENDS = (FINISHED, STOPPED, FAILED, BUSY)
 EPISODES, ROBOT_EPISODES = 10, 100
-"""Of the final evaluation: of a Gymnasium task, and of robots, whose fall rate takes more of them."""
+"""Episodes of the final evaluation of a Gymnasium task, and of a robot, whose fall rate needs more."""
 PATIENCE = 180.0
 """Seconds to wait for the lock of a run: a network file system takes that long to take it from a dead node."""
 
 
 def work(path: Path, patience: float = PATIENCE, trust: bool = False, steps: int = 0, keep_replay: bool = False) -> int:
-    """Bring the run in ``path`` to its end; returns the exit code.
+    """Bring the run in the folder ``path`` to its end, extended to ``steps`` if it has fewer; returns the exit code.
 
-    Args:
-        path: its folder.
-        patience: seconds to wait for another process to let go of it.
-        trust: whether code it names may run (docs/trust.md).
-        steps: a run with a smaller budget is given this one first.
-        keep_replay: whether to leave the replay there, so that the run can be extended later.
+    ``patience`` is the time to wait for the lock of its folder; ``trust`` lets code run that its run.json names.
     """
     os.environ["SLEWRL_THREADS"] = "1"  # a campaign's cores are busy with its other runs
     folder = RunFolder(path)
     try:
         with folder.lock(patience):
             error_file(folder).unlink(missing_ok=True)
-            return _run_or_note(folder, trust, steps, keep_replay)
+            try:
+                return _run(folder, trust, steps, keep_replay)
+            except Exception:
+                traceback.print_exc()
+                note_error(folder, traceback.format_exc())
+                return FAILED
     except BlockingIOError:
         return BUSY
-
-
-def _run_or_note(folder: RunFolder, trust: bool, steps: int, keep_replay: bool) -> int:
-    try:
-        return _run(folder, trust, steps, keep_replay)
-    except Exception:
-        traceback.print_exc()
-        note_error(folder, traceback.format_exc())
-        return FAILED
 
 
 def _run(folder: RunFolder, trust: bool, steps: int, keep_replay: bool) -> int:
@@ -73,7 +63,7 @@ def _run(folder: RunFolder, trust: bool, steps: int, keep_replay: bool) -> int:
         return STOPPED
     if not keep_replay:
         shutil.rmtree(folder.path / "replay", ignore_errors=True)  # up to 1.6 GB that nobody will read again
-    checkpoint.keep_last(folder.checkpoints)  # the others tell where a run was stopped, so they differ
+    checkpoint.keep_last(folder.checkpoints)
     if state_of(folder) != "done":
         episodes = EPISODES if is_gymnasium(spec.task) else ROBOT_EPISODES
         evaluate_run(folder.path, episodes, FINAL, trust)
@@ -81,7 +71,7 @@ def _run(folder: RunFolder, trust: bool, steps: int, keep_replay: bool) -> int:
 
 
 def _follow(parent: int) -> None:
-    """Ask this process to stop, with a checkpoint, once its parent is gone: nobody else would."""
+    """Stop this process, with a checkpoint, once its parent is gone."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -89,7 +79,7 @@ def _follow(parent: int) -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_follow, args=(int(sys.argv[2]),), daemon=True).start()
-    said = sys.argv[3:]
-    budget = max((int(word.removeprefix("--steps=")) for word in said if word.startswith("--steps=")), default=0)
-    keep = "--keep-replay" in said
-    raise SystemExit(work(Path(sys.argv[1]), trust="--trust" in said, steps=budget, keep_replay=keep))
+    options = sys.argv[3:]
+    budget = max((int(text.removeprefix("--steps=")) for text in options if text.startswith("--steps=")), default=0)
+    keep = "--keep-replay" in options
+    raise SystemExit(work(Path(sys.argv[1]), trust="--trust" in options, steps=budget, keep_replay=keep))

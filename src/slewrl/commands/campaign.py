@@ -7,27 +7,25 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from slewrl.campaign.runner import Runner, cores, shard
 from slewrl.campaign.spec import Campaign, Selection, load_campaign
-from slewrl.campaign.store import Store, error_file
+from slewrl.campaign.store import Store, noted_error
 from slewrl.campaign.view import COLOURS, names, table, watched
-from slewrl.io.console import Console, bold
+from slewrl.io.console import Console, bold, number_table
 from slewrl.io.trust import allow_modules_here, code_named, require_trust
 from slewrl.training.spec import RunSpec
 
 
 @dataclass(frozen=True)
 class Where:
-    """Where the runs of a campaign are made."""
+    """The machine or cluster that makes the runs of a campaign."""
 
     workers: int | None = None
     """Runs at a time (default: one per core)."""
     shard: str | None = None
-    """k/n: only every n-th run, beginning with the k-th; for a Slurm array that shares the folder."""
+    """k/n: only every n-th run, starting with the k-th; for a Slurm array that shares the folder."""
     ray: str | None = None
     """Address of a Ray cluster that shares the folder, or "auto" (pip install "slewrl[cluster]")."""
     trust: bool = False
@@ -66,15 +64,15 @@ class Where:
         return 0 if complete else 4
 
     def mine(self, keys: list[str]) -> list[str]:
-        """The share of the runs that is for this process."""
+        """The runs that are for this process."""
         return shard(keys, self.shard) if self.shard else keys
 
 
 @dataclass(frozen=True)
 class Run:
-    """Run a campaign, or go on with it: finished runs are kept, stopped ones go on from their checkpoint.
+    """Run a campaign, or resume it: finished runs are kept, stopped ones go on from their checkpoint.
 
-    With more --steps than its runs have there, all of those asked for are extended, finished or not.
+    With more --steps than the runs in the folder have, they are extended, finished or not.
 
     slewrl campaign run mini
 
@@ -97,7 +95,7 @@ class Run:
     def run(self) -> int:
         """Check every run before the first one starts, then make them."""
         trust = self.where.trust
-        if Path(self.campaign).suffix == ".py":  # a program, and to name it is to run it
+        if Path(self.campaign).suffix == ".py":  # to name a program is to run it
             trust = True
             allow_modules_here()
         whole = load_campaign(self.campaign)
@@ -119,7 +117,7 @@ class Status:
     """Show finished and waiting runs, too, not only those under way, stopped or failed."""
 
     def run(self) -> int:
-        """Print counts, runs, and the traceback of those that failed."""
+        """Print counts, runs, and the tracebacks of failed runs."""
         store, console = Store(self.folder), Console()
         runs = list(store.progress())
         shown = [run for run in runs if self.all or run.state not in ("done", "waiting")]
@@ -127,9 +125,8 @@ class Status:
             console.print(table(shown, names([run.key for run in shown]), console.width))
         for run in runs:
             if run.state == "failed":
-                text = error_file(store.folder(run.key)).read_text(encoding="utf-8")
-                what = f"{run.key} failed (slewrl campaign retry {self.folder}):\n{text}"
-                console.print(what, style="red")
+                text = noted_error(store.folder(run.key))
+                console.print(f"{run.key} failed (slewrl campaign retry {self.folder}):\n{text}", style="red")
         counts = Counter(run.state for run in runs)
         parts = [Text(f"{count} {state}", style=COLOURS[state]) for state, count in counts.most_common()]
         console.print(f"{store.campaign().name}: {len(runs)} runs, ", Text(", ").join(parts), sep="")
@@ -138,14 +135,14 @@ class Status:
 
 @dataclass(frozen=True)
 class Retry:
-    """Run what failed or was stopped once more, each from its last checkpoint."""
+    """Run what failed or was stopped again, each run from its last checkpoint."""
 
     folder: tyro.conf.Positional[Path]
     """The campaign's folder."""
     where: Annotated[Where, tyro.conf.arg(name="")] = Where()
 
     def run(self) -> int:
-        """Make those runs."""
+        """Make the failed and stopped runs."""
         store = Store(self.folder)
         states = {run.key: run.state for run in store.progress()}
         keys = [key for key in self.where.mine(list(states)) if states[key] in ("failed", "stopped")]
@@ -159,7 +156,7 @@ class Retry:
 
 @dataclass(frozen=True)
 class Collect:
-    """Copy what a report needs of every finished run (CSV and JSON, no checkpoints) to a folder fit to commit."""
+    """Copy what a report needs of every finished run (CSV and JSON, no checkpoints) to a folder to commit."""
 
     folder: tyro.conf.Positional[Path]
     """The campaign's folder."""
@@ -167,7 +164,7 @@ class Collect:
     """Where to, e.g. results/first."""
 
     def run(self) -> int:
-        """Copy, and say how many."""
+        """Copy the runs and print their number."""
         count = Store(self.folder).collect(self.to)
         after = f"; next: slewrl report {self.to}" if count else ": there is nothing to report yet"
         Console().print(f"{count} finished runs in ", bold(self.to), after, sep="")
@@ -176,15 +173,13 @@ class Collect:
 
 @dataclass(frozen=True)
 class List:
-    """List the campaigns there are."""
+    """List the built-in campaigns."""
 
     def run(self) -> int:
         """Print a table."""
         from slewrl.campaign.grids import CAMPAIGNS
 
-        shown = Table(box=SIMPLE_HEAD)
-        for column in ("campaign", "runs", "steps", "what for"):
-            shown.add_column(column, justify="right" if column in ("runs", "steps") else "left")
+        shown = number_table("campaign", "runs", "steps", "what for", text=("campaign", "what for"))
         for name, make in CAMPAIGNS.items():
             campaign = make()
             total = sum(run.steps for run in campaign.runs)
@@ -197,32 +192,25 @@ class List:
 class CampaignCommand:
     """Run many training runs as one: the paper's grids, ours, or your own."""
 
-    command: Annotated[
-        Annotated[Run, tyro.conf.subcommand("run")]
-        | Annotated[Status, tyro.conf.subcommand("status")]
-        | Annotated[Retry, tyro.conf.subcommand("retry")]
-        | Annotated[Collect, tyro.conf.subcommand("collect")]
-        | Annotated[List, tyro.conf.subcommand("list")],
-        tyro.conf.arg(name=""),
-    ]
+    command: Annotated[Run | Status | Retry | Collect | List, tyro.conf.arg(name="")]
 
     def run(self) -> int:
-        """Hand on."""
+        """Run the subcommand."""
         return self.command.run()
 
 
 def code_of(runs: Iterable[RunSpec]) -> list[str]:
-    """What runs would import besides slewrl's own code."""
+    """The code that runs would import besides slewrl's own."""
     return [what for spec in runs for what in code_named(spec.task, spec.layer, spec.agent)]
 
 
 def check(campaign: Campaign) -> None:
-    """Refuse a campaign of which a run could not begin, before anything is written."""
+    """Refuse a campaign with a run that could not begin, before anything is written."""
     from slewrl.training.checks import check_spec
 
     seen = set()
     for spec in campaign.runs:
         kind = str(replace(spec, seed=0))
-        if kind not in seen or spec.seed < 0:  # other seeds do not matter, and making an environment takes its time
+        if kind not in seen or spec.seed < 0:  # a seed changes nothing else, and making an environment takes time
             seen.add(kind)
             check_spec(spec)

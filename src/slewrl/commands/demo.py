@@ -1,4 +1,4 @@
-"""The demo: a campaign of two runs, an audit of every layer, a check of the exported policy, and the report's page."""
+"""The demo: a campaign of two runs, an audit of every layer, a check of the exported policy, and a page."""
 
 import os
 import sys
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.box import SIMPLE_HEAD
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
@@ -23,7 +22,7 @@ from slewrl.campaign.spec import Campaign, grid
 from slewrl.campaign.store import Store, state_of
 from slewrl.campaign.view import watched
 from slewrl.errors import UserFacingError
-from slewrl.io.console import Console, bold
+from slewrl.io.console import Console, bold, number_table
 from slewrl.layers.audit import Mapping, Tally, audit, executed_by, hand_written_clip, paper_formula
 from slewrl.report.build import report
 from slewrl.report.data import Results, load
@@ -41,17 +40,15 @@ if TYPE_CHECKING:
 
 PAIR = ("left_hip_pitch", "left_ankle")
 PREV = (0.4, 0.45)
-"""Near the ankle's upper stop (0.52 rad), so that F_t is cut by a bound on one side."""
-DTYPES = (torch.float32, torch.float64)
+"""Near the ankle's upper bound (0.52 rad), which therefore cuts F_t on one side."""
 PAIRED = ("ddsrad", "boxpro")
-"""The paper's mapping, and the clip people write by hand, done well."""
+"""The paper's layer, and the clip people write by hand, done exactly."""
 RATE = 1e-3
-"""Learning rate; an arm of two joints bears more than the default."""
+"""Learning rate."""
 SPEC = RunSpec(
     "Reacher-v5", learning_starts=1_000, evaluate_every=1_000, capacity=100_000, evaluate_episodes=20,
     agent_options={"learning_rate": RATE},
 )  # fmt: skip
-ABOUT = "DD-SRad beside an exact clip on a rate-limited Reacher"
 
 
 def run(out: Path, cases: int, steps: int) -> int:
@@ -82,12 +79,10 @@ def run(out: Path, cases: int, steps: int) -> int:
     return broken
 
 
-# ---------------------------------------------------------------------- the campaign
-
-
 def train(out: Path, steps: int, console: Console) -> Store:
-    """Both runs at once, a process each; finished ones are kept, stopped ones go on."""
-    campaign, store = Campaign("demo", ABOUT, grid(replace(SPEC, steps=steps), layer=PAIRED)), Store(out)
+    """Make both runs at once, resuming what was stopped."""
+    about, store = "DD-SRad beside an exact clip on a rate-limited Reacher", Store(out)
+    campaign = Campaign("demo", about, grid(replace(SPEC, steps=steps), layer=PAIRED))
     try:
         store.begin(campaign)
     except FileExistsError:
@@ -108,9 +103,7 @@ def train(out: Path, steps: int, console: Console) -> Store:
 
 def _results_table(results: Results) -> Table:
     title = f"{SPEC.task} {SPEC.limits}: final evaluation without exploration"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    for column in ("", "return", "utilisation", "actions checked", "violations"):
-        table.add_column(column, justify="right" if column else "left")
+    table = number_table("", "return", "utilisation", "actions checked", "violations", title=title, text=("",))
     for r in results:
         score, use = plus_minus(r.score, amount), share(r.utilisation.mean)
         table.add_row(called(r), score, use, f"{r.broken.of:,}", str(r.violations))
@@ -127,31 +120,22 @@ def _longer() -> Section:
     return Section(Card("longer", "To train the same for longer", [Commands("longer", lines)]))
 
 
-# ---------------------------------------------------------------------- the audit
-
-
 def audit_all(cases: int, console: Console) -> dict[str, Tally]:
-    """Try to break every layer, and what people write by hand, ``cases`` times each."""
+    """Try to break every layer, and what people write by hand, ``cases`` times each, on the ten leg joints of H1."""
     mappings: dict[str, Mapping] = {"formula as written": paper_formula, "clip by hand": hand_written_clip}
     mappings |= {name: executed_by(make_layer(name)) for name in LAYERS}
+    limits, tallies = RateLimits.preset("H1", "paper"), {name: Tally() for name in mappings}
     with Progress(console=console, transient=True) as progress:
-        tracked = progress.track(mappings, description="trying to break every layer")
-        return {name: _audited(mappings[name], cases) for name in tracked}
-
-
-def _audited(mapping: Mapping, cases: int) -> Tally:
-    """Half the cases in float32, half in float64, on all ten leg joints of H1."""
-    total = Tally()
-    for dtype in DTYPES:
-        total += audit(mapping, RateLimits.preset("H1", "paper"), dtype, cases // len(DTYPES))
-    return total
+        for name in progress.track(mappings, description="trying to break every layer"):
+            for dtype in (torch.float32, torch.float64):
+                tallies[name] += audit(mappings[name], limits, dtype, cases // 2)
+    return tallies
 
 
 def _audit_table(tallies: dict[str, Tally], shares: dict[str, float], cases: int) -> Table:
     title = f"Unitree H1, {cases:,} adversarial joint actions each"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    for column in ("layer", "broke a limit", "worst excess / delta", "F_t reached"):
-        table.add_column(column, justify="left" if column == "layer" else "right")
+    heads = ("layer", "broke a limit", "worst excess / delta", "F_t reached")
+    table = number_table(*heads, title=title, text=("layer",))
     for name, tally in tallies.items():
         hard = name in LAYERS and LAYERS[name].hard
         colour = "green" if tally.violations == 0 else ("red" if hard else "yellow")
@@ -162,7 +146,7 @@ def _audit_table(tallies: dict[str, Tally], shares: dict[str, float], cases: int
 
 
 def _attacked(tallies: dict[str, Tally], cases: int, svg: bytes, figure: CampaignFigure) -> Section:
-    """What came of the audit, as a section of the page."""
+    """The section of the page on the audit."""
     rows = [
         (
             Cell(LABELS.get(name, name), head=True),
@@ -181,11 +165,8 @@ def _attacked(tallies: dict[str, Tally], cases: int, svg: bytes, figure: Campaig
     return Section(Card("audit", "Trying to break every layer", [*blocks, picture]))
 
 
-# ---------------------------------------------------------------------- deployment
-
-
 def _deploy(store: Store, out: Path, steps: int, console: Console) -> "Trial":
-    """Export DD-SRad's policy as a robot would get it, and check that; an empty trial where ONNX is not installed."""
+    """Export DD-SRad's policy and check the bundle; an empty trial where ONNX is not installed."""
     from slewrl.deploy.trial import Trial
 
     try:
@@ -212,33 +193,26 @@ def _deploy(store: Store, out: Path, steps: int, console: Console) -> "Trial":
 
 
 def _exported(trial: "Trial") -> Section:
-    """What came of the check, as a section of the page."""
+    """The section of the page on the check."""
     title = "The policy, exported and checked"
     if not trial.joint_steps:
         words = Words("It was not exported: that needs ONNX,", code='pip install "slewrl[onnx]"')
         return Section(Card("check", title, [words]))
+    links = [("certificate", "check/certificate.html"), ("policy.bundle", "policy.bundle")]
     rows = [
         (Cell("Commands to joints", head=True), Cell(f"{trial.joint_steps:,}", trial.joint_steps)),
         (Cell("Outside the limits", head=True), Cell(f"{trial.violations:,}", trial.violations)),
-        (
-            Cell("Files", head=True),
-            Cell(
-                "", kind="number", links=[("certificate", "check/certificate.html"), ("policy.bundle", "policy.bundle")]
-            ),
-        ),
+        (Cell("Files", head=True), Cell("", kind="number", links=links)),
     ]
     about = "DD-SRad’s policy as a robot would run it, through NaNs, restarts, changed rates and odd timing."
     return Section(Card("check", title, [DataTable("Check", (), rows), Words(about)]))
 
 
-# ---------------------------------------------------------------------- reachable sets
-
-
-def reachable_sets(limits: RateLimits, seed: int = 0) -> tuple[CampaignFigure, dict[str, float]]:
+def reachable_sets(limits: RateLimits) -> tuple[CampaignFigure, dict[str, float]]:
     """The figure for a pair of joints, and each layer's share of F_t."""
     box = limits.box(torch.tensor([PREV], dtype=torch.float64))
     prev, low, high = (t[0].numpy() for t in (box.prev, box.low, box.high))
-    latents = 2 * torch.randn(4000, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    latents = 2 * torch.randn(4000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     samples = {name: _executed(name, limits, latents) - prev for name in LAYERS}
     sweep = _sweep()
     shares = {name: covered_share(_executed(name, limits, sweep), low, high) for name in LAYERS}
@@ -253,7 +227,7 @@ def reachable_sets(limits: RateLimits, seed: int = 0) -> tuple[CampaignFigure, d
 
 
 def _sweep() -> torch.Tensor:
-    """Latents (n, 2) that cover the plane from 0 to saturation in every direction."""
+    """Latents (n, 2) from 0 to saturation in every direction."""
     axis = torch.atanh(torch.linspace(-1, 1, 1001, dtype=torch.float64)[1:-1])
     far = torch.logspace(0.7, 4, 25, dtype=torch.float64)
     axis = torch.cat([-far, axis, far])
@@ -262,5 +236,4 @@ def _sweep() -> torch.Tensor:
 
 def _executed(name: str, limits: RateLimits, latents: torch.Tensor) -> NDArray[np.float64]:
     prev = torch.tensor([PREV], dtype=torch.float64).expand(len(latents), -1)
-    executed: NDArray[np.float64] = make_layer(name).execute(latents, limits.box(prev)).numpy()
-    return executed
+    return make_layer(name).execute(latents, limits.box(prev)).numpy()

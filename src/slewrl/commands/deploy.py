@@ -1,7 +1,6 @@
-"""``slewrl export`` and ``slewrl check``: to the robot."""
+"""``slewrl export`` and ``slewrl check``: from a run to the robot."""
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import tyro
@@ -38,14 +37,14 @@ class Export:
     """The pose the policy starts from, where training did not say it: a number for all joints, one per joint
     (0.1,-0.5), hip=0.1,knee=-0.5, or middle."""
     prefix: str = "slewrl"
-    """Of the names in a C header, so that several can live in one program."""
+    """Prefix of the names in a C header, so that one program can include several."""
     force: bool = False
     """Overwrite the file if it is there."""
     trust: bool = False
     """Run the code that a run's run.json names, or that is pickled in a model's .zip; see docs/trust.md."""
 
     def run(self) -> int:
-        """Export, read back, and say what is in it."""
+        """Export, read back, and print what the file holds."""
         from slewrl.deploy.formats import default_out, export
         from slewrl.envs.reset import parse_reset
 
@@ -71,16 +70,16 @@ class Check:
     bundle: tyro.conf.Positional[Path]
     """What ``slewrl export`` wrote."""
     steps: int = 1_000_000
-    """Of the trial."""
+    """Steps of the trial."""
     seed: int = 0
-    """Of what goes wrong when."""
+    """Seed of the faults in it."""
     out: Path | None = None
     """Folder for certificate.json and certificate.html (default: the bundle's name, with .check)."""
     trust: bool = False
     """Run the code that the bundle names (a layer of a module's); see docs/trust.md."""
 
     def run(self) -> int:
-        """Check, write, and say how it went; the exit code is 1 if it did not pass."""
+        """Check, write the certificate, and print the result; the exit code is 1 if it did not pass."""
         try:
             from slewrl.deploy.check import check, write_certificate
         except ModuleNotFoundError as error:
@@ -88,8 +87,7 @@ class Check:
         if self.steps < 1:
             raise ValueError(f"--steps is {self.steps}, expected at least 1")
         console = Console()
-        say = partial(console.print, highlight=False)
-        certificate = check(self.bundle, self.steps, self.seed, lambda line: say(f"  {line}"), self.trust)
+        certificate = check(self.bundle, self.steps, self.seed, console.detail, self.trust)
         out = self.out or self.bundle.with_suffix(".check")
         write_certificate(certificate, out)
         trial, budget = certificate["trial"], certificate["budget"]

@@ -1,7 +1,7 @@
 """``slewrl limits``: from a datasheet to limits.yaml."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -88,10 +88,11 @@ class Limits:
         return 0
 
     def load(self) -> "tuple[RateLimits, dict[str, str] | None, tuple[str, ...]]":
-        """The limits this command is about, the unit of each joint if it is known, and what else to tell."""
+        """The limits, the unit of each joint if it is known, and notes for the user."""
         from slewrl.io.files import is_yaml
         from slewrl.limits import RateLimits, files
         from slewrl.limits.datasheets import holds_our_limits
+        from slewrl.limits.rates import matching
         from slewrl.limits.resolve import resolve_limits
 
         path = Path(self.source)
@@ -112,21 +113,12 @@ class Limits:
                 angles=self.angles,
             )
             return RateLimits(**read.arguments), read.units, read.notes
-        if given := [f"--{field.name}" for field in fields(self) if self._is_given(field.name)]:
+        if given := [f"--{name}" for name in FOR_DATASHEETS if getattr(self, name) != getattr(Limits, name)]:
             verb = "is" if len(given) == 1 else "are"
             raise ValueError(f"{' and '.join(given)} {verb} for a datasheet; {self.source} has its limits")
         limits = resolve_limits(self.source)
-        return limits.select(self._wanted(limits)), None, ()
-
-    def _is_given(self, name: str) -> bool:
-        return name in FOR_DATASHEETS and getattr(self, name) != getattr(Limits, name)
-
-    def _wanted(self, limits: "RateLimits") -> tuple[str, ...]:
-        """The joints of limits that are there already."""
-        from slewrl.limits.rates import matching
-
-        out = set(matching(self.exclude, limits.names, self.source))
-        return tuple(name for name in self.joints or limits.names if name not in out)
+        excluded = set(matching(self.exclude, limits.names, self.source))
+        return limits.select([name for name in self.joints or limits.names if name not in excluded]), None, ()
 
     def _bounds(self) -> Iterator[tuple[str, tuple[str, str]]]:
         wanted = "NAME=LOW,HIGH such as lift=-0.5,0.5"
@@ -137,44 +129,34 @@ class Limits:
             yield name, (low, high)
 
 
-def _pairs(option: str, words: tuple[str, ...], wanted: str) -> Iterator[tuple[str, str]]:
-    """NAME=VALUE, split at the last sign of equality."""
-    for word in words:
-        name, _, value = word.rpartition("=")
+def _pairs(option: str, texts: tuple[str, ...], wanted: str) -> Iterator[tuple[str, str]]:
+    """Split each NAME=VALUE at its last equals sign."""
+    for text in texts:
+        name, _, value = text.rpartition("=")
         if not (name and value):
-            raise ValueError(f"{option} is {word!r}, expected {wanted}")
+            raise ValueError(f"{option} is {text!r}, expected {wanted}")
         yield name, value
 
 
 def print_limits(limits: "RateLimits", title: str, units: Mapping[str, str] | None = None) -> None:
-    """The per-joint table, kappa and the volume ratio.
-
-    Args:
-        limits: the limits.
-        title: where they come from.
-        units: the unit of each joint, where they are known one by one.
-    """
+    """Print a table of the joints, kappa and the volume ratio; ``units`` has the unit of each joint, if known."""
     console = Console()
     table = _table(limits, title, with_groups=True)
     if Measurement.get(console, console.options.update_width(1_000), table).maximum > console.width:
         table = _table(limits, title, with_groups=False)
     console.print(table)
     console.print(_heterogeneity(limits, units))
-    idle = [name for name, wide in zip(limits.names, limits.delta >= limits.high - limits.low, strict=True) if wide]
-    if idle:
-        warning = f"never binding: {', '.join(idle)} can cross the whole range in one step; is dt right?"
-        console.print(warning, style="yellow")
+    never = limits.delta >= limits.high - limits.low
+    if never.any():
+        joints = ", ".join(name for name, loose in zip(limits.names, never, strict=True) if loose)
+        console.print(f"never binding: {joints} can cross the whole range in one step; is dt right?", style="yellow")
 
 
 def _table(limits: "RateLimits", title: str, with_groups: bool) -> Table:
-    """One row per joint; where it is narrow the name is folded, and never a digit cut."""
+    """A row per joint; on a narrow terminal names are folded, and no digit is cut."""
+    title = f"{title}: {limits.dim} joint{'s' * (limits.dim > 1)}, {limits.units}"
     legend = "speed: the most allowed, delta / dt; share: delta as a share of the range low to high"
-    table = Table(
-        title=f"{title}: {limits.dim} joint{'s' * (limits.dim > 1)}, {limits.units}",
-        caption=legend,
-        box=SIMPLE_HEAD,
-    )
-    table.title_justify = table.caption_justify = "left"
+    table = Table(title=title, caption=legend, box=SIMPLE_HEAD, title_justify="left", caption_justify="left")
     rows = []
     for i, name in enumerate(limits.names):
         up, down = limits.up[i], limits.down[i]
@@ -196,7 +178,7 @@ def _table(limits: "RateLimits", title: str, with_groups: bool) -> Table:
 
 
 def _heterogeneity(limits: "RateLimits", units: Mapping[str, str] | None) -> str:
-    """kappa of the joints of each unit, and how much larger F_t is than SRad's ball if there is one unit."""
+    """The line on kappa of the joints of each unit and, if all have one unit, the volume of F_t over SRad's ball."""
     from slewrl.limits.parse import MIXED, UNSAID
     from slewrl.paper import theory
 
@@ -207,13 +189,11 @@ def _heterogeneity(limits: "RateLimits", units: Mapping[str, str] | None) -> str
         return f"{_kappa(limits, limits.names)}; the box F_t holds {ratio}"
     if units is None:
         return f"kappa is not given: the joints are in {MIXED}, and the file does not say which in which"
-    kinds = sorted(set(units.values()))
-    return "; ".join(
-        f"{unit}: {_kappa(limits, [name for name in limits.names if units[name] == unit])}" for unit in kinds
-    )
+    joints = {unit: [name for name in limits.names if units[name] == unit] for unit in sorted(set(units.values()))}
+    return "; ".join(f"{unit}: {_kappa(limits, names)}" for unit, names in joints.items())
 
 
-def _kappa(limits: "RateLimits", joints: "list[str] | tuple[str, ...]") -> str:
+def _kappa(limits: "RateLimits", joints: Sequence[str]) -> str:
     delta = {name: float(limits.delta[limits.names.index(name)]) for name in joints}
     widest, tightest = max(delta, key=lambda name: delta[name]), min(delta, key=lambda name: delta[name])
     kappa = delta[widest] / delta[tightest]

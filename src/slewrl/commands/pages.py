@@ -1,8 +1,7 @@
-"""``slewrl demo`` and ``slewrl report``: pages to look at."""
+"""``slewrl demo`` and ``slewrl report``."""
 
 import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import tyro
@@ -10,7 +9,7 @@ import tyro
 from slewrl.io.console import Console, bold
 
 NARROWEST, WIDEST = 2.0, 20.0
-"""Inches, of a figure: a panel with its numbers, and a poster."""
+"""Widths of a figure, in inches: a single panel, and a poster."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,10 @@ class Report:
     overlay: bool = False
     """Draw all methods of a task in one panel, too, as papers have it, beside the small multiples."""
     figure_width: float = 4.4
-    """Inches, of every figure; more methods stand beside each other in a wider one."""
+    """Width of every figure, in inches; a wider figure has more methods side by side."""
 
     def run(self) -> int:
-        """Write the report and say where it is."""
+        """Write the report and print where it is."""
         from slewrl.report.build import report
 
         if not self.campaigns:
@@ -74,9 +73,7 @@ class Report:
             raise ValueError(f"--figure-width is {self.figure_width}, expected {NARROWEST:g} to {WIDEST:g} inches")
         home = self.campaigns[0] if len(self.campaigns) == 1 else Path()
         console, out = Console(), self.out or home / "report"
-        say = partial(console.print, highlight=False)
-        told, how = (lambda line: say(f"  {line}")), (self.pdf, self.overlay, self.figure_width)
-        written = report(self.campaigns, out, self.html, told, *how)
+        written = report(self.campaigns, out, self.html, console.detail, self.pdf, self.overlay, self.figure_width)
         start = out / ("index.html" if self.html else "tables/results.md")
         console.print(f"wrote {len(written)} files to ", bold(out), "; start with ", bold(start), sep="")
         return 0

@@ -1,6 +1,6 @@
-"""``slewrl robot``: what a robot is, as the walking tasks will see it."""
+"""``slewrl robot``: a robot as the walking tasks see it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,8 @@ from slewrl.io.console import Console, bold
 if TYPE_CHECKING:
     from slewrl.robots.spec import RobotSpec
 
-
 NOTICE = Path(__file__).parents[1] / "robots/NOTICE"
-"""Of the facts our robots are made of."""
+"""The sources of our robots' data."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +32,19 @@ class Robot:
     source: tyro.conf.Positional[str]
     """g1, h1, g1_29, or the path of a URDF or MJCF file (x forward, y left, z up; meshes are only shown). What the file
     leaves out is read from my.robot.yaml beside my.urdf: feet, pose, gains, speeds, efforts, bounds, shapes."""
-    safety: float = field(default=1.0)
+    safety: float = 1.0
     """Share of each joint's rated speed that a step may use, in (0, 1]; for the table."""
     xml: Path | None = None
     """Write the MuJoCo model that is simulated to this file."""
 
     def run(self) -> int:
         """Print joints and limits, and what to do next."""
-        robot = find_robot(self.source)
-        console = Console()
+        robot, console = find_robot(self.source), Console()
         console.print(self._table(robot))
-        said = (
+        console.print(
             f"{robot.mass:.2f} kg, {len(robot.joints)} joints, base at {robot.base_height:.3f} m; feet: "
             f"{' and '.join(robot.feet)}; a fall is when {robot.torso} touches the ground"
         )
-        console.print(said)
         for note in robot.notes:
             console.print(Text("note:", style="yellow"), note)
         if self.xml:
@@ -68,9 +65,9 @@ class Robot:
         ours = [name for name, task in TASKS.items() if task.robot == self.source.lower() and task.ground == "flat"]
         if not ours and not Path(self.source).is_file():
             return f"ROBOTS[{self.source!r}] in Python; there is no task of it"
-        if silent := [joint.name for joint in robot.joints if not joint.speed]:
-            beside = Path(self.source).with_suffix(".robot.yaml")
-            return f"write the missing speeds, rad/s, to {beside} (speeds: {{{silent[0]}: 12, ...}}), or pass --limits"
+        if missing := [joint.name for joint in robot.joints if not joint.speed]:
+            path = Path(self.source).with_suffix(".robot.yaml")
+            return f"write the missing speeds, rad/s, to {path} (speeds: {{{missing[0]}: 12, ...}}), or pass --limits"
         limits = "paper" if ours else "tight"
         return f"slewrl train --task {(ours or [f'robot:{self.source}'])[0]} --agent fastsac --limits {limits}"
 
@@ -98,13 +95,12 @@ class Robot:
 
 
 def find_robot(source: str) -> "RobotSpec":
-    """One of ours by name, or a user's own by its file."""
+    """A built-in robot by name, or the user's own by its file."""
     from slewrl.robots import ROBOTS
     from slewrl.robots.custom import read_robot
 
     if source.lower() in ROBOTS:
-        robot: RobotSpec = ROBOTS[source.lower()]
-        return robot
+        return ROBOTS[source.lower()]
     if not Path(source).is_file():
         raise FileNotFoundError(f"no file {source!r}, and no robot of that name; there are: {', '.join(ROBOTS)}")
     return read_robot(source)

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
-from slewrl.io.console import Console, bold
+from slewrl.io.console import Console, bold, number_table
 from slewrl.report.stats import seeds_needed
 
 POWERS = (0.5, 0.8, 0.9)
 FACTORS = (0.5, 1.0, 2.0)
-"""Of the difference, for the table."""
+"""Multiples of the difference that the table has a row for."""
 
 
 @dataclass(frozen=True)
@@ -22,18 +20,17 @@ class Seeds:
 
     slewrl seeds --sd 900 --difference 500
 
-    A method's return varies from seed to seed by some standard deviation (--sd). Two methods whose true means are
-    --difference apart look different in a t-test at 95 % with some chance, the power: with few seeds a small one. What
-    is printed is the smallest number of seeds of each method with a power of --power, and below it what half the
-    difference, twice the difference and other powers take. Half the difference takes four times the seeds.
+    Prints the smallest number of seeds of each method with which a t-test at 95 % tells two methods apart with a chance
+    of --power, if their true means are --difference apart and returns vary over seeds by --sd, the standard deviation.
+    A table has the same for other differences and powers. Half the difference takes four times the seeds.
 
     slewrl seeds results/first --layers ddsrad boxpro
 
-    reads the spread from a campaign, and the difference, too, unless you say which one would matter to you. Do say: the
-    difference that three seeds happened to show is mostly noise, and planning on it fools many.
+    reads the standard deviation from a campaign, and the difference, too, unless you say which one matters to you. Do:
+    the difference that three seeds happened to show is mostly noise.
 
-    --paired is for methods that are run with the same seeds and compared seed by seed. That helps only if a seed that
-    is good for one is good for the other (--correlation); at 0 it costs a seed or two.
+    --paired is for methods that are compared seed by seed. That helps only if a seed that is good for one is good for
+    the other (--correlation); at 0 it costs a seed or two.
     """
 
     campaign: tyro.conf.Positional[Path | None] = None
@@ -49,26 +46,26 @@ class Seeds:
     paired: bool = False
     """Compare seed by seed: both methods have the same seeds."""
     correlation: float | None = None
-    """Of both methods' returns over the seeds, with --paired (default 0; with a campaign what it shows)."""
+    """Correlation of both methods' returns over the seeds, with --paired (default 0; with a campaign what it shows)."""
 
     def run(self) -> int:
-        """Print the number, and a table around it."""
+        """Print the number of seeds, and a table for other differences and powers."""
         if self.correlation is not None and not self.paired:
             raise ValueError("--correlation is for --paired: seeds that are not shared have none")
         if self.campaign is None:
-            self._plain()
+            self._from_numbers()
         else:
-            self._of_campaign(self.campaign)
+            self._from_campaign(self.campaign)
         return 0
 
-    def _plain(self) -> None:
+    def _from_numbers(self) -> None:
         if self.sd is None or self.difference is None:
             raise ValueError("expected --sd and --difference, or the folder of a campaign with --layers")
         if self.layers:
             raise ValueError("--layers is for a campaign's folder, and there is none")
-        self._say(self.sd, self.difference, (self.correlation or 0.0) if self.paired else None)
+        self._print(self.sd, self.difference, (self.correlation or 0.0) if self.paired else None)
 
-    def _of_campaign(self, path: Path) -> None:
+    def _from_campaign(self, path: Path) -> None:
         from slewrl.report.data import load
         from slewrl.report.seeds import spreads
         from slewrl.report.verdicts import said
@@ -79,16 +76,16 @@ class Seeds:
         for found in spreads(load(path), self.layers):
             console.print(bold(found.where))
             low, high = found.sd_interval
-            console.print(f"  spread over the seeds {found.sd:.4g} (95 %: {low:.4g} to {high:.4g})", highlight=False)
-            console.print(f"  {between}: {said(found.difference)}", highlight=False)
+            console.detail(f"spread over the seeds {found.sd:.4g} (95 %: {low:.4g} to {high:.4g})")
+            console.detail(f"{between}: {said(found.difference)}")
             correlation = None
             if self.paired:
                 shown = 0.0 if math.isnan(found.correlation) else min(found.correlation, 0.99)
                 correlation = shown if self.correlation is None else self.correlation
             seen = abs(found.difference.value)
-            self._say(found.sd, seen if self.difference is None else self.difference, correlation)
+            self._print(found.sd, seen if self.difference is None else self.difference, correlation)
 
-    def _say(self, sd: float, difference: float, correlation: float | None) -> None:
+    def _print(self, sd: float, difference: float, correlation: float | None) -> None:
         console = Console()
         needed = seeds_needed(sd, difference, self.power, correlation=correlation)
         test = "Welch’s t" if correlation is None else f"paired by seed, correlation {correlation:.2g}"
@@ -99,16 +96,9 @@ class Seeds:
             sep="",
             soft_wrap=False,
         )
-        console.print(_table(sd, difference, correlation))
-
-
-def _table(sd: float, difference: float, correlation: float | None) -> Table:
-    """Seeds for some differences, in rows, and powers, in columns."""
-    table = Table("difference", *(f"power {100 * power:.0f} %" for power in POWERS), box=SIMPLE_HEAD)
-    for column in table.columns:
-        column.justify = "right"
-    for factor in FACTORS:
-        away = factor * difference
-        cells = [str(seeds_needed(sd, away, power, correlation=correlation)) for power in POWERS]
-        table.add_row(f"{away:.4g}", *cells)
-    return table
+        table = number_table("difference", *(f"power {100 * power:.0f} %" for power in POWERS))
+        for factor in FACTORS:
+            other = factor * difference
+            cells = [str(seeds_needed(sd, other, power, correlation=correlation)) for power in POWERS]
+            table.add_row(f"{other:.4g}", *cells)
+        console.print(table)

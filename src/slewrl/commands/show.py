@@ -1,34 +1,32 @@
-"""``slewrl evaluate`` and ``slewrl play``: what a trained policy comes to, and what it looks like."""
+"""``slewrl evaluate`` and ``slewrl play``: the results of a trained policy, and its video."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tyro
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
-from slewrl.io.console import Console, bold
+from slewrl.io.console import Console, bold, number_table
 from slewrl.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from slewrl.render.play import Seen, Walker
 
-PATIENCE = "rendering; a MuJoCo episode of 1 000 frames takes a minute or two without a GPU"
+RENDERING = "rendering; a MuJoCo episode of 1 000 frames takes a minute or two without a GPU"
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Run a trained policy without exploration, print what it came to, and write it down.
+    """Run a trained policy without exploration, and print and write the results.
 
-    Leaves in the run's evaluation/ episodes.csv (a row an episode), density.csv (how often which increment) and
-    increments.csv (some of them).
+    Writes to the run's evaluation/ episodes.csv (one row per episode), density.csv (a histogram of increments) and
+    increments.csv (a sample of them).
     """
 
     run_folder: tyro.conf.Positional[Path]
     """The folder of a run."""
     episodes: int = 20
-    """How many, each from a seed of its own."""
+    """Number of episodes, each with a seed of its own."""
     trust: bool = False
     """Run the code that the run's run.json names (a layer or a task of a module's); see docs/trust.md."""
 
@@ -40,11 +38,9 @@ class Evaluate:
             raise ValueError(f"--episodes is {self.episodes}, expected at least 1")
         policy, result = evaluate_run(self.run_folder, self.episodes, trust=self.trust)
         steps = RunFolder(self.run_folder).spec().steps
-        far = f"step {policy.step:,}" + (f" of {steps:,}" if policy.step < steps else "")
-        table = Table(title=f"{self.run_folder}, {far}, {self.episodes} episodes", box=SIMPLE_HEAD)
-        table.title_justify = "left"
-        for column in ("", "value"):
-            table.add_column(column, justify="right" if column else "left")
+        step = f"step {policy.step:,}" + (f" of {steps:,}" if policy.step < steps else "")
+        title = f"{self.run_folder}, {step}, {self.episodes} episodes"
+        table = number_table("", "value", title=title, text=("",))
         for name, value in result.row().items():
             joint = name.removeprefix("utilisation_")
             label = f"utilisation of {policy.limits.names[int(joint)]}" if joint.isdigit() else name
@@ -76,18 +72,18 @@ class Play:
     picture: Path | None = None
     """A .png of the first episode: each joint's increments over their limits, below what can be seen of it."""
     view: bool = False
-    """Of a walking robot: serve it live, with the command to set, at http://localhost:8080 (slewrl[viewer])."""
+    """For a walking robot: show it live, with its command to set, at http://localhost:8080 (slewrl[viewer])."""
     command: tuple[float, float, float] | None = None
-    """Of a walking robot: speed ahead and to the left, m/s, and yaw rate, rad/s (default: drawn, as in training)."""
+    """For a walking robot: speed ahead and to the left, m/s, and yaw rate, rad/s (default: random, as in training)."""
     episodes: int = 1
-    """On video: how many, one after the other."""
+    """Number of episodes in the video."""
     seed: int = 0
-    """Of the first episode."""
+    """Seed of the first episode."""
     trust: bool = False
     """Run the code that the run's run.json names (a layer or a task of a module's); see docs/trust.md."""
 
     def run(self) -> int:
-        """Render, write, and say what was seen."""
+        """Render and write, and print the return and violations."""
         from slewrl.render import play
 
         if self.episodes < 1:
@@ -99,11 +95,11 @@ class Play:
         if self.view or self.command:
             raise ValueError("--view and --command are for walking robots, and this is the run of another")
         if self.picture:
-            self._tell(self.picture, play.picture(Path(self.source), self.picture, self.seed, self.trust))
+            self._print(self.picture, play.picture(Path(self.source), self.picture, self.seed, self.trust))
         if self.video or not self.picture:
-            Console().print(PATIENCE)
+            Console().print(RENDERING)
             seen = play.record(Path(self.source), self._video, self.episodes, self.seed, self.trust)
-            self._tell(self._video, seen)
+            self._print(self._video, seen)
         return 0
 
     def _walk(self, walker: "Walker") -> None:
@@ -112,21 +108,19 @@ class Play:
 
             view(walker.env, walker.act, self.seed, Console().print)
         if self.picture:
-            self._tell(self.picture, walker.picture(self.picture, self.seed))
+            self._print(self.picture, walker.picture(self.picture, self.seed))
         if self.video or not (self.picture or self.view):
-            Console().print(PATIENCE)
-            self._tell(self._video, walker.record(self._video, self.episodes, self.seed))
+            Console().print(RENDERING)
+            self._print(self._video, walker.record(self._video, self.episodes, self.seed))
 
     @property
     def _video(self) -> Path:
         return self.video or (Path() if self.bundle else Path(self.source)) / "play.mp4"
 
-    def _tell(self, wrote: Path, seen: "Seen") -> None:
+    def _print(self, path: Path, seen: "Seen") -> None:
         scores = ", ".join(f"{value:,.0f}" for value in seen.returns)
-        said = f"{seen.frames:,} frames, return {scores}, {seen.violations} violations"
-        if seen.unseen:
-            said = f"the increments only, of {seen.frames:,} steps, return {scores}, {seen.violations} violations"
+        shown = f"the increments only, of {seen.frames:,} steps" if seen.unseen else f"{seen.frames:,} frames"
         console = Console()
-        console.print("wrote ", bold(wrote), f": {said}", sep="")
+        console.print("wrote ", bold(path), f": {shown}, return {scores}, {seen.violations} violations", sep="")
         if seen.unseen:
             console.print(seen.unseen, style="yellow", soft_wrap=True)

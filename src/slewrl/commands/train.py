@@ -18,7 +18,7 @@ from slewrl.training.spec import RunSpec, with_recipe
 
 @dataclass(frozen=True)
 class Train:
-    """Train a policy under rate limits, or go on with a run: one that was stopped, or to a larger budget.
+    """Train a policy under rate limits, or resume a run: one that was stopped, or with a larger budget.
 
     slewrl train --task HalfCheetah-v5 --limits tight --layer ddsrad --agent sac --seed 12345 --steps 60000 --out runs/x
 
@@ -46,7 +46,7 @@ class Train:
     out: Path | None = None
     """Folder of the run (default: runs/ and a name made of the above)."""
     resume: Path | None = None
-    """Go on with the run in this folder; all that decides its result but --steps is taken from there."""
+    """Resume the run in this folder; all that decides its result but --steps is taken from there."""
     logger: tuple[Literal["csv", "tensorboard", "wandb", "trackio"], ...] = ("csv", "tensorboard")
     """What else gets the numbers of the CSV files, which are always written: tensorboard (tensorboard --logdir runs),
     wandb (pip install wandb), trackio (pip install trackio)."""
@@ -57,6 +57,7 @@ class Train:
 
     def run(self) -> int:
         """Train to the end, with a progress line; Ctrl-C checkpoints first."""
+        from slewrl.training.extend import extend
         from slewrl.training.loggers import require
         from slewrl.training.progress import progress_line
         from slewrl.training.trainer import train
@@ -71,7 +72,9 @@ class Train:
         named = code_named(spec.task, spec.layer, spec.agent)
         if self.resume:
             require_trust(named, folder.path, self.trust)
-            spec = self._extended(folder, spec)
+            if self.steps is not None:
+                with folder.lock():
+                    spec = extend(folder, self.steps)
         if folder.done:
             console.print(bold(folder.path), " is finished; next: ", bold(f"slewrl evaluate {folder.path}"), sep="")
             return 0
@@ -79,8 +82,8 @@ class Train:
         about = f": {spec.task} {spec.limits}, {spec.agent} with {spec.layer}, {spec.steps:,} steps{start}"
         console.print(bold(folder.path), about, sep="")
         try:
-            with progress_line(spec, console) as report:
-                finished = train(spec, folder, report, loggers)
+            with progress_line(spec, console) as callback:
+                finished = train(spec, folder, callback, loggers)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
@@ -93,15 +96,6 @@ class Train:
         after += " --trust" if named else ""
         console.print("finished" if finished else "stopped", "; next: ", bold(after), sep="")
         return 0 if finished else 130
-
-    def _extended(self, folder: RunFolder, spec: RunSpec) -> RunSpec:
-        """The run's spec, with the budget asked for if one is."""
-        from slewrl.training.extend import extend
-
-        if self.steps is None:
-            return spec
-        with folder.lock():
-            return extend(folder, self.steps)
 
     def _begin(self) -> RunFolder:
         from slewrl.training.checks import check_spec
@@ -130,7 +124,7 @@ class Train:
         return spec if self.batch_size is None else replace(spec, batch_size=self.batch_size)
 
     def _printed(self, spec: RunSpec) -> RunSpec:
-        """Refuse what ``as_printed`` would take back in silence."""
+        """The spec as printed; refuses options that ``as_printed`` would silently override."""
         if spec.density not in (RunSpec().density, "action"):
             raise ValueError(f"--paper-mode means --density action, but --density is {spec.density!r}: choose one")
         if spec.recipe == "ours":
@@ -142,7 +136,7 @@ class Train:
 
 
 def _value(text: str) -> Any:
-    """A number, a list (in either kind of brackets) or true/false; anything else is a word."""
+    """A number, a list (in brackets or parentheses), true or false; anything else is text."""
     listed = f"[{text[1:-1]}]" if text.startswith("(") and text.endswith(")") else text
     for read in (json.loads, float):
         try:

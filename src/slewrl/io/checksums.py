@@ -1,9 +1,7 @@
-"""Checksums of a replay ring's rows, by block: how a checkpoint knows again the rows it was taken with.
+"""CRC-32 checksums of a replay ring's rows, by block, with which a checkpoint recognises its rows.
 
-Row k ever written belongs to block k // BLOCK, wherever in the ring it lies. A block that is full is summed once, so a
-checkpoint reads only what was written since the last one, and the two blocks at either end of what is live, of which it
-sums the live rows. The sum is CRC-32: any one or two flipped bits of a block, and any burst of up to 32 bits, are
-found for certain, other damage but for one case in 2^32.
+Row k ever written belongs to block k // BLOCK, wherever in the ring it lies. A full block is summed once, so that a
+checkpoint reads only new rows and the two blocks at the ends of what is live.
 """
 
 from zlib import crc32
@@ -12,34 +10,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 64
-"""Rows of a block."""
+"""Rows per block."""
 
 
 def blocks(first: int, end: int) -> range:
-    """Those that have a row of ``first`` to ``end``."""
+    """The blocks that have a row of ``first`` to ``end``."""
     return range(first // BLOCK, -(-end // BLOCK))
 
 
 class RingSums:
-    """Of one environment's ring.
-
-    Args:
-        ring: its rows, (rows, width), as they are now and will be.
-    """
+    """The checksums of one environment's ring, an array (rows, width) that others write to."""
 
     def __init__(self, ring: NDArray[np.float32]) -> None:
         self._ring = ring
         self._full: dict[int, int] = {}
-        """Of full blocks, by their number."""
+        """The sums of full blocks."""
 
     def of(self, first: int, end: int) -> list[int]:
-        """A sum for each block that has a row of ``first`` to ``end``, over those rows alone."""
+        """The sum of each block that has a row of ``first`` to ``end``, over those rows alone."""
         wanted = blocks(first, end)
         self._full = {block: total for block, total in self._full.items() if block in wanted}
         return [self._block(block, first, end) for block in wanted]
 
     def damaged(self, first: int, end: int, sums: list[int]) -> range | None:
-        """The first rows of those that do not match what ``of`` said of them once; all are read."""
+        """The first block of rows, read anew, that does not match the ``sums`` that ``of`` gave; None if all do."""
         self._full = {}
         for block, found, expected in zip(blocks(first, end), self.of(first, end), sums, strict=True):
             if found != expected:
@@ -55,7 +49,7 @@ class RingSums:
         return self._full[block]
 
     def _sum(self, start: int, stop: int) -> int:
-        """Of rows ``start`` to ``stop`` ever written, which may lie at both ends of the ring."""
+        """The sum of rows ``start`` to ``stop`` ever written, which may lie at both ends of the ring."""
         begin, rows = start % len(self._ring), stop - start
         total = crc32(self._ring[begin : begin + rows].data)
         over = begin + rows - len(self._ring)

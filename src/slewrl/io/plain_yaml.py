@@ -1,4 +1,4 @@
-"""YAML files as plain data: of bounded size, every key once, no tag but those asked for, numbers as plain decimals."""
+"""YAML files as plain data: of bounded size, without repeated keys, with no tags but those asked for."""
 
 from pathlib import Path
 from re import compile as pattern
@@ -8,13 +8,13 @@ import yaml
 
 from slewrl.io.files import check_regular
 
-MOST = 20_000
-"""Entries of a file, each alias counted as all it stands for; limits of a hundred joints are some two thousand."""
+MAX_ENTRIES = 20_000
+"""The most entries of a file, with aliases expanded; limits of a hundred joints have some two thousand."""
 SHORT = r"^(?=.{1,40}$)"  # a longer number stays text, which is read as the exact decimal
 
 
 class TextLoader(yaml.SafeLoader):
-    """Text, lists and mappings: what stands in the file stays as it is written."""
+    """Loads text, lists and mappings; numbers stay text."""
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012
     tags: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class TextLoader(yaml.SafeLoader):
         self._sizes: dict[yaml.Node, int] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """As PyYAML does it, within bounds."""
+        """As PyYAML does, within bounds."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         line = event.start_mark.line + 1
         tag = getattr(event, "tag", None)
@@ -37,12 +37,12 @@ class TextLoader(yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"line {line} has an alias of what it is part of")
             self._sizes[node] = 1 + sum(self._sizes[part] for part in _parts(node))
-        if max(self._sizes[node], len(self._sizes)) > MOST:
-            raise ValueError(f"more than {MOST:,} entries at line {line}, its aliases written out")
+        if max(self._sizes[node], len(self._sizes)) > MAX_ENTRIES:
+            raise ValueError(f"more than {MAX_ENTRIES:,} entries at line {line}, its aliases written out")
         return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        """As PyYAML does it, without a key that is there twice."""
+        """As PyYAML does, but a repeated key is refused."""
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
@@ -52,13 +52,13 @@ class TextLoader(yaml.SafeLoader):
 
 
 class UsualLoader(TextLoader):
-    """What PyYAML makes of plain data, with true and false and 100_000, within the same bounds."""
+    """Loads what PyYAML's SafeLoader does, true, false and 100_000 included, within the same bounds."""
 
     yaml_implicit_resolvers = yaml.SafeLoader.yaml_implicit_resolvers
 
 
 class PlainLoader(TextLoader):
-    """Text, lists, mappings, null, and decimal numbers: no octal, no 1_0, no 1:30, no yes and no."""
+    """Loads text, lists, mappings, null and decimal numbers: no octal, no 1_0, no 1:30, no yes and no."""
 
 
 TextLoader.add_implicit_resolver("tag:yaml.org,2002:merge", pattern("^<<$"), ["<"])

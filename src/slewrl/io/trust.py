@@ -1,6 +1,6 @@
-"""Code that a file names, by a dotted path, runs only if the user says so (docs/trust.md).
+"""Code that a file names by a dotted path runs only if the user trusts it (docs/trust.md).
 
-What a user names themselves, on the command line or in Python, is their own word and needs no more.
+What users name themselves, on the command line or in Python, needs no more than that.
 """
 
 import sys
@@ -10,15 +10,15 @@ from pathlib import Path
 from slewrl.errors import UserFacingError, shortened
 
 SIMULATED = ("mjlab:", "isaaclab:")
-"""Prefixes of tasks of another simulator; what follows is its own name of the task."""
+"""Prefixes of the tasks of another simulator."""
 
 
 class UntrustedCodeError(UserFacingError):
-    """A file names code, and nobody has said that it may run; the message says what would have run."""
+    """A file names code that the user did not trust; the message says what would have run."""
 
 
 def code_named(task: str = "", layer: str = "", agent: str = "") -> list[str]:
-    """What would be imported for a run with these names, in words; empty if slewrl's own code is all of it."""
+    """Descriptions of the code, other than slewrl's own, that a run with these names would import."""
     found = [
         f"{kind} {shortened(name, 80)} (imports {_module(name)})"
         for kind, name in (("layer", layer), ("agent", agent))
@@ -33,11 +33,7 @@ def code_named(task: str = "", layer: str = "", agent: str = "") -> list[str]:
 
 
 def require_trust(named: Iterable[str], source: Path | str, trust: bool) -> None:
-    """Refuse to go on if the file or folder ``source`` names code, unless the user trusts it.
-
-    Raises:
-        UntrustedCodeError: it does, and ``trust`` is False.
-    """
+    """Raise an UntrustedCodeError if the file or folder ``source`` names code, unless ``trust`` is set."""
     named = list(dict.fromkeys(named))
     if not named:
         return
@@ -51,7 +47,7 @@ def require_trust(named: Iterable[str], source: Path | str, trust: bool) -> None
 
 
 def allow_modules_here() -> None:
-    """Let modules be imported from the folder the user stands in; last, so as to hide nothing that is installed.
+    """Let modules be imported from the current folder, last, so that they hide nothing that is installed.
 
     Only for code that the user has named or trusts: that folder may be somebody else's.
     """

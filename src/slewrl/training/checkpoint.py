@@ -1,7 +1,7 @@
-"""Checkpoints that are whole or not there: written aside, synced, renamed, and recognised by their SHA-256.
+"""Checkpoints: trees of plain values and tensors, written atomically and verified by their SHA-256.
 
-A checkpoint is a tree of dicts, lists, numbers, strings and tensors. Loading builds nothing else (``weights_only``), so
-a file from somebody else runs no code. The same values make the same bytes, however often the run was killed.
+Loading builds nothing else (``weights_only``), so a file from somebody else runs no code. The same values make the same
+bytes, however often the run was killed.
 """
 
 import hashlib
@@ -16,19 +16,18 @@ import torch
 
 from slewrl.io.files import sync_folder, written_whole
 
-Used = TypeVar("Used")
-
+T = TypeVar("T")
 MAGIC = b"slewrl checkpoint 1\n"
 KEEP = 2
-"""How many are kept: the newest, and the one to fall back on."""
+"""How many checkpoints are kept: the newest, and one to fall back on."""
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be used; the message says what is wrong with it, or with what it needs."""
+    """A checkpoint that cannot be used; the message says why."""
 
 
 def save(folder: Path, step: int, state: dict[str, Any]) -> Path:
-    """Write ``state`` as the checkpoint of ``step`` and drop the oldest ones; the rename makes it count."""
+    """Write ``state`` as the checkpoint of ``step`` and delete the oldest ones."""
     folder.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
     torch.save(_plain(state), buffer)
@@ -44,7 +43,7 @@ def save(folder: Path, step: int, state: dict[str, Any]) -> Path:
 
 
 def _plain(tree: Any) -> Any:
-    """The same values, with equal strings the same object: torch writes those once, so the bytes tell values alone."""
+    """The same tree with equal strings interned: torch writes an object once, so only values decide the bytes."""
     if isinstance(tree, dict):
         return {_plain(key): _plain(value) for key, value in tree.items()}
     if isinstance(tree, list | tuple):
@@ -53,7 +52,7 @@ def _plain(tree: Any) -> Any:
 
 
 def keep_last(folder: Path) -> None:
-    """Drop those before the newest whole one: where a run was interrupted must not show once it is finished."""
+    """Delete the checkpoints before the newest whole one: a finished run must not show where it was interrupted."""
     for path in reversed(checkpoints(folder)):
         with suppress(CheckpointError):
             load(path)
@@ -61,25 +60,25 @@ def keep_last(folder: Path) -> None:
 
 
 def _drop_before(newest: Path, keep: int) -> None:
-    """Keep ``keep`` of the checkpoints up to ``newest``, itself included; what is no regular file is not ours."""
-    ours = [path for path in checkpoints(newest.parent) if path.is_file() and not path.is_symlink()]
-    for path in [path for path in ours if path.name <= newest.name][:-keep]:
+    """Keep ``keep`` of the checkpoints up to ``newest``, itself included; what is not a regular file stays."""
+    files = [path for path in checkpoints(newest.parent) if path.is_file() and not path.is_symlink()]
+    for path in [path for path in files if path.name <= newest.name][:-keep]:
         path.unlink()
 
 
 def _free_name(path: Path) -> Path:
-    """Where to put a folder that is in the way of a checkpoint."""
+    """A new name for a folder that is in the way of a checkpoint."""
     names = (path.with_name(f"{path.name}.folder{k or ''}") for k in range(1000))
     return next(name for name in names if not name.exists())
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The finished checkpoints of a run, oldest first."""
-    return sorted(path for path in folder.glob("*.ckpt") if path.stem.isdigit())  # best.ckpt is a user's own
+    """The checkpoints of a run, oldest first; a file such as best.ckpt is the user's."""
+    return sorted(path for path in folder.glob("*.ckpt") if path.stem.isdigit())
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a checkpoint, or say in a CheckpointError why it cannot be one."""
+    """Read a checkpoint; a CheckpointError says why that cannot be done."""
     if path.exists() and not path.is_file():  # a pipe would be waited for
         raise CheckpointError(f"{path} is no file, expected a checkpoint")
     try:
@@ -100,26 +99,19 @@ def load(path: Path) -> dict[str, Any]:
     return state
 
 
-def load_newest(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """The newest whole checkpoint, and what was wrong with the newer ones."""
-    return use_newest(folder, lambda state: state)
-
-
-def use_newest(folder: Path, use: Callable[[dict[str, Any]], Used]) -> tuple[Used, list[str]]:
+def use_newest(folder: Path, use: Callable[[dict[str, Any]], T]) -> tuple[T, list[str]]:
     """What ``use`` makes of the newest checkpoint that can be used, and what was wrong with the newer ones.
 
-    ``use`` raises a CheckpointError, before it changes anything, where a whole checkpoint does not fit what is here.
+    ``use`` raises a CheckpointError, before it changes anything, if a checkpoint does not fit.
     """
-    wrong: dict[Path, str] = {}
+    reasons: list[str] = []
+    complaints: list[str] = []
     for path in reversed(checkpoints(folder)):
         try:
-            return use(load(path)), [_complaint(path, reason) for path, reason in wrong.items()]
+            return use(load(path)), complaints
         except CheckpointError as error:
-            wrong[path] = str(error)
-    reasons = "; ".join(dict.fromkeys(wrong.values()))  # both may fail for the same one
+            reasons.append(reason := str(error))
+            complaints.append(reason if reason.startswith(str(path)) else f"{path} is not used: {reason}")
     advice = "put back what is damaged from a copy, or begin the run again in another folder"
-    raise CheckpointError(f"{folder} holds no whole checkpoint of this run: {reasons}; {advice}")
-
-
-def _complaint(path: Path, reason: str) -> str:
-    return reason if reason.startswith(str(path)) else f"{path} is not used: {reason}"
+    why = "; ".join(dict.fromkeys(reasons))  # all may fail for the same reason
+    raise CheckpointError(f"{folder} holds no whole checkpoint of this run: {why}; {advice}")

@@ -1,4 +1,4 @@
-"""What is refused before a run begins: a spec whose task, agent, layer and numbers could not train together."""
+"""Checks of a spec before its run begins: task, agent, layer and numbers must be able to train together."""
 
 import dataclasses
 from typing import Any
@@ -37,23 +37,20 @@ def check_spec(spec: RunSpec) -> None:
             f"steps is {spec.steps}, but the first {spec.learning_starts} only fill the replay: nothing is learned "
             "(--steps more, or --learning-starts fewer)"
         )
-    limits = with_reset_action(spec, load_limits(spec.task, spec.limits))
-    if is_simulator(spec.task):
+    limits, layout = with_reset_action(spec, load_limits(spec.task, spec.limits)), None
+    if is_simulator(spec.task):  # its environments may take a minute to make, and a process may have them only once
         check_simulator(spec.task)
-        agent = make_agent(spec, limits, Layout(limits.dim + 1))
-        check_agent(spec, agent)
-        if spec.start:
-            check_start(spec, agent, limits, None)
-        return  # it may take a minute to make, and be there only once: it says itself what is wrong
-    worlds = make_vec_env(spec.task, limits, 1, spec.task_options)
-    agent = make_agent(spec, worlds.limits, worlds.layout)
+    else:
+        vec_env = make_vec_env(spec.task, limits, 1, spec.task_options)
+        limits, layout = vec_env.limits, vec_env.layout
+    agent = make_agent(spec, limits, layout or Layout(limits.dim + 1))
     check_agent(spec, agent)
     if spec.start:
-        check_start(spec, agent, worlds.limits, worlds.layout)
+        check_start(spec, agent, limits, layout)
 
 
 def check_agent(spec: RunSpec, agent: Agent) -> None:
-    """Refuse an agent that could not learn from its steps, or not with this layer."""
+    """Refuse an agent that could not learn in the steps of the run, or not with this layer."""
     first = agent.steps_before_learning(spec.environments)
     if spec.steps < first:
         raise ValueError(

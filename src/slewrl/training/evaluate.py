@@ -1,4 +1,4 @@
-"""Episodes of a policy without exploration, seeded: returns, and how the rate limits were used."""
+"""Seeded episodes of a policy without exploration: returns, and how the rate limits were used."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,33 +16,35 @@ from slewrl.limits.augmented import previous_action
 from slewrl.metrics import RateUse, increment_density, increments_and_limits, rate_use, return_cv
 
 EVALUATION_SEED = 1_000_000
-"""Evaluation episodes are reset with this and the seeds after it, in every run."""
+"""The first seed of every evaluation; episode k is reset with this plus k."""
 Act = Callable[[torch.Tensor], Decision]
-"""Augmented observations (N, n) to an action for each."""
+"""Maps augmented observations (N, n) to N actions."""
+MakeVecEnv = Callable[..., VecEnv]
+"""Called with ``count=N``, makes N environments of a task in evaluation mode."""
 ExtraViolations = Callable[[NDArray[np.float32], RateLimits], int]
-"""Executed actions (T + 1, d) to how many steps broke what a layer promises beyond F_t."""
+"""Counts the steps of executed actions (T + 1, d) that broke what a layer promises beyond F_t."""
 ONCE = ("fell", "exploded")
-"""Measures that an episode either has or not."""
-AT_ONCE = 256
-"""Most episodes of many worlds that are run side by side."""
+"""Measures that are 0 or 1 for a whole episode."""
+MAX_ENVS = 256
+"""The largest number of environments that are evaluated side by side."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a number of episodes came to."""
+    """The results of some episodes."""
 
     returns: NDArray[np.float64]
-    """Sum of rewards, by episode."""
+    """Sum of rewards of each episode."""
     lengths: NDArray[np.int64]
-    """Steps, by episode."""
+    """Number of steps of each episode."""
     uses: tuple[RateUse, ...]
-    """Utilisation and violations of what was executed, by episode; its layer's extra ones are among the violations."""
+    """Utilisation and violations of each episode's executed actions, the layer's extra violations included."""
     raw_violations: int
     """Joint steps at which what the critic judges, not what was executed, left F_t."""
     increments: NDArray[np.float64]
     """Every increment over its limit, (sum of lengths, d); in [-1, 1] for hard layers."""
-    measures: tuple[dict[str, float], ...] = ()
-    """What else the task measures, by episode."""
+    measures: tuple[dict[str, float], ...]
+    """What else the task measures of each episode."""
 
     def row(self) -> dict[str, float]:
         """The columns of eval.csv; docs/metrics.md defines each."""
@@ -59,18 +61,18 @@ class Evaluation:
             "violations": sum(use.violations for use in self.uses),
             "violation_rate": sum(use.violations for use in self.uses) / (steps * joints),
             "raw_violation_rate": self.raw_violations / (steps * joints),
-            **self._measured(),
+            **self._mean_measures(),
             **{f"utilisation_{i}": float(value) for i, value in enumerate(per_joint)},
         }
 
-    def _measured(self) -> dict[str, float]:
-        """Means of the task's own measures: of what happens once an episode by episode, of the rest by step."""
-        names = self.measures[0] if self.measures else ()
+    def _mean_measures(self) -> dict[str, float]:
+        """Means of the task's own measures: over episodes for those in ONCE, over steps for the rest."""
+        names = self.measures[0]
         weights = {name: None if name in ONCE else self.lengths for name in names}
         return {name: float(np.average([m[name] for m in self.measures], weights=weights[name])) for name in names}
 
     def episodes(self) -> list[dict[str, float]]:
-        """A row for each episode, as episodes.csv has them."""
+        """The rows of episodes.csv, one per episode."""
         return [
             {
                 "episode": k,
@@ -79,13 +81,13 @@ class Evaluation:
                 "reward_mean": float(self.returns[k] / self.lengths[k]),
                 "utilisation": use.utilisation,
                 "violations": use.violations,
-                **(self.measures[k] if self.measures else {}),
+                **self.measures[k],
             }
             for k, use in enumerate(self.uses)
         ]
 
     def density(self, names: tuple[str, ...], bins: int = 50) -> list[dict[str, float]]:
-        """A row for each bin of increment over limit, as density.csv has them: its ends, then a column per joint."""
+        """The rows of density.csv, one per bin of increment over limit: its ends, then a column per joint."""
         edges, densities = increment_density(self.increments, bins)
         return [
             {"from": float(edges[b]), "to": float(edges[b + 1]), **dict(zip(names, densities[b].tolist(), strict=True))}
@@ -93,86 +95,77 @@ class Evaluation:
         ]
 
     def some_increments(self, names: tuple[str, ...], rows: int = 500) -> list[dict[str, float]]:
-        """Increments over their limits at evenly spaced steps, as increments.csv has them: a column per joint."""
+        """The rows of increments.csv: increments over their limits at evenly spaced steps, a column per joint."""
         steps = np.linspace(0, len(self.increments) - 1, min(rows, len(self.increments))).astype(int)
         return [{name: float(f"{x:.5g}") for name, x in zip(names, self.increments[t], strict=True)} for t in steps]
 
 
-def nothing_more(actions: NDArray[np.float32], limits: RateLimits) -> int:
-    """Of a layer that promises F_t and no more."""
-    return 0
+Evaluator = Callable[[Act, int, int], Evaluation]
+"""Evaluates a policy in a number of episodes from a seed on."""
 
 
 def evaluate(
-    act: Act, env: Augment, episodes: int, seed: int, extra_violations: ExtraViolations = nothing_more
+    act: Act, env: Augment, episodes: int, seed: int, extra_violations: ExtraViolations = lambda actions, limits: 0
 ) -> Evaluation:
     """Run ``episodes`` episodes; episode k is reset with ``seed + k``."""
-    returns, lengths, uses, increments, raw = [], [], [], [], 0
+    finished, raw = [], 0
     for k in range(episodes):
         where = f"{env.name}, evaluation, episode {k}"
         observation = checked_reset(env, where, seed + k)
         total, steps, done = 0.0, 0, False
         while not done:
             action = act(torch.from_numpy(observation[None]))
-            judged, prev = action.judged.numpy(), env.previous[None]
-            raw += int(env.limits.outside(judged, prev).sum())
-            step = checked_step(env, action.executed[0].numpy(), f"{where}, step {steps + 1}")
-            observation, reward, terminated, truncated, info = step
-            total, steps, done = total + reward, steps + 1, terminated or truncated
-        returns.append(total)
-        lengths.append(steps)
-        actions, use = env.actions, info["rate_use"]
-        uses.append(replace(use, violations=use.violations + extra_violations(actions, env.limits)))
-        moved, allowed = increments_and_limits(actions, env.limits)
-        increments.append(moved / allowed)
-    return Evaluation(np.array(returns), np.array(lengths), tuple(uses), raw, np.concatenate(increments))
+            raw += int(env.limits.outside(action.judged.numpy(), env.previous[None]).sum())
+            steps += 1
+            step = checked_step(env, action.executed[0].numpy(), f"{where}, step {steps}")
+            observation, reward, terminated, truncated, _ = step
+            total, done = total + reward, terminated or truncated
+        finished.append(Episode(total, env.actions))
+    return _evaluation(finished, raw, env.limits, extra_violations)
 
 
 def evaluate_vec_env(
-    act: Act, make: Callable[..., VecEnv], episodes: int, seed: int, extra_violations: ExtraViolations = nothing_more
+    act: Act, make: MakeVecEnv, episodes: int, seed: int, extra_violations: ExtraViolations = lambda actions, limits: 0
 ) -> Evaluation:
-    """Run ``episodes`` first episodes of worlds, side by side, so that short ones count no more than long ones.
-
-    Args:
-        act: the policy.
-        make: ``count`` to worlds of the task, not training.
-        episodes: how many.
-        seed: of the first lot of worlds.
-        extra_violations: of the policy's layer.
-    """
-    over: list[Episode] = []
+    """Run the first episode of ``episodes`` environments, so that short episodes count no more than long ones."""
+    finished: list[Episode] = []
     raw = 0
-    for first in range(0, episodes, AT_ONCE):
-        worlds = make(count=min(AT_ONCE, episodes - first))
-        worlds.reset(seed + first)
-        some, outside = _first_episodes(act, worlds)
-        over += some
+    for first in range(0, episodes, MAX_ENVS):
+        vec_env = make(count=min(MAX_ENVS, episodes - first))
+        vec_env.reset(seed + first)
+        some, outside = _first_episodes(act, vec_env)
+        finished += some
         raw += outside
-    limits = worlds.limits
-    found = [(rate_use(episode.actions, limits), extra_violations(episode.actions, limits)) for episode in over]
-    uses = tuple(replace(use, violations=use.violations + more) for use, more in found)
-    moves = [increments_and_limits(episode.actions, limits) for episode in over]
-    return Evaluation(
-        np.array([episode.total for episode in over]),
-        np.array([use.steps for use in uses]),
-        uses,
-        raw,
-        np.concatenate([moved / allowed for moved, allowed in moves]),
-        tuple(episode.measures for episode in over),
-    )
+    return _evaluation(finished, raw, vec_env.limits, extra_violations)
 
 
-def _first_episodes(act: Act, worlds: VecEnv) -> tuple[list[Episode], int]:
-    """The first episode of each world, and how many joint steps of what the critic judges left F_t in them."""
+def _first_episodes(act: Act, vec_env: VecEnv) -> tuple[list[Episode], int]:
+    """The first episode of each environment, and the number of raw violations in them."""
     first: dict[int, Episode] = {}
     raw = 0
-    while len(first) < worlds.count:
-        seen = worlds.observations
-        action = act(torch.from_numpy(seen))
-        running = [k for k in range(worlds.count) if k not in first]
-        previous = previous_action(seen, worlds.limits.dim)
-        raw += int(worlds.limits.outside(action.judged.numpy()[running], previous[running]).sum())
-        moved = worlds.step(action.executed.numpy())
-        for k, episode in zip(np.flatnonzero(moved.ended), worlds.episodes, strict=True):
+    while len(first) < vec_env.count:
+        observations = vec_env.observations
+        action = act(torch.from_numpy(observations))
+        running = [k for k in range(vec_env.count) if k not in first]
+        previous = previous_action(observations, vec_env.limits.dim)
+        raw += int(vec_env.limits.outside(action.judged.numpy()[running], previous[running]).sum())
+        result = vec_env.step(action.executed.numpy())
+        for k, episode in zip(np.flatnonzero(result.ended), vec_env.episodes, strict=True):
             first.setdefault(int(k), episode)
-    return [first[k] for k in range(worlds.count)], raw
+    return [first[k] for k in range(vec_env.count)], raw
+
+
+def _evaluation(episodes: list[Episode], raw: int, limits: RateLimits, extra_violations: ExtraViolations) -> Evaluation:
+    uses = []
+    for episode in episodes:
+        use = rate_use(episode.actions, limits)
+        uses.append(replace(use, violations=use.violations + extra_violations(episode.actions, limits)))
+    moves = [increments_and_limits(episode.actions, limits) for episode in episodes]
+    return Evaluation(
+        np.array([episode.total for episode in episodes]),
+        np.array([use.steps for use in uses]),
+        tuple(uses),
+        raw,
+        np.concatenate([increments / allowed for increments, allowed in moves]),
+        tuple(episode.measures for episode in episodes),
+    )

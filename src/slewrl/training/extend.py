@@ -1,14 +1,11 @@
-"""Give a run a larger budget, finished or stopped, so that it ends to the bit as if that had been asked for at first.
+"""Give a run a larger budget, so that it ends to the bit as if it had had it from the start.
 
-Everything is checked before anything is changed. Then DONE goes, so that the run counts as unfinished; then the final
-evaluation, which is of the old budget; then run.json gets the new one. Killed before that, the run is still the old one
-and comes to its old end again; killed after it, any ``--resume`` goes on to the new end. The rest happens there: the
-replay grows, written aside and renamed (`replay.py`), and rows that only a last step logs are taken back (`train.py`).
+Everything is checked first. Then DONE and the final evaluation are removed, and last run.json is rewritten: killed
+before that, the run is still the old one; killed after it, ``--resume`` goes on to the new end.
 """
 
 import dataclasses
 import shutil
-from pathlib import Path
 from typing import Any
 
 from slewrl.agents.replay import ROWS, Replay, capacity_of
@@ -21,10 +18,9 @@ from slewrl.training.spec import RunSpec
 
 
 def extend(folder: RunFolder, steps: int) -> RunSpec:
-    """Give the run in ``folder`` a budget of ``steps``; ``train_locked`` goes on with it.
+    """Give the run in ``folder``, whose lock the caller holds, a budget of ``steps``; ``train_locked`` resumes it.
 
-    For whoever holds the folder's lock. A budget that an unfinished run has already is no error, so that the command
-    can be given again after a kill.
+    A budget that an unfinished run has already is no error, so that the command can be repeated after a kill.
     """
     spec = folder.spec()
     if steps == spec.steps and not folder.done:
@@ -38,7 +34,12 @@ def extend(folder: RunFolder, steps: int) -> RunSpec:
         _check(folder, wanted)
     elif folder.done:
         raise FileNotFoundError(f"{folder.checkpoints} holds no checkpoint: a run cannot be extended without one")
-    _reopen(folder)
+    (folder.path / "DONE").unlink(missing_ok=True)
+    sync_folder(folder.path)
+    final = folder.path / FINAL
+    (final / "episodes.csv").unlink(missing_ok=True)  # first, as it says that the evaluation is complete
+    if final.exists():
+        shutil.rmtree(final)
     if not begun:  # it begins again, and its replay has the old size and nothing that counts
         (folder.path / "replay" / ROWS).unlink(missing_ok=True)
     folder.describe(wanted)
@@ -60,7 +61,7 @@ def _check(folder: RunFolder, wanted: RunSpec) -> None:
 
 
 def _replay(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> Replay | None:
-    """The replay as it lies there, made for whichever budget, if the agent has one."""
+    """The replay buffer on disk, whatever budget it was made for, if the agent has one."""
     if "replay_written" not in state:
         return None
     path = folder.path / "replay"
@@ -74,17 +75,3 @@ def _replay(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> Replay |
     size, joints, interval = state["replay_ahead"].shape[1], run_limits(spec, folder).dim, replay_sizes(spec)[1]
     capacity = capacity_of(path, interval, spec.environments, size + joints + 2)
     return Replay(capacity, interval, spec.environments, size, joints, path)
-
-
-def _reopen(folder: RunFolder) -> None:
-    """Make a finished run an unfinished one."""
-    (folder.path / "DONE").unlink(missing_ok=True)
-    sync_folder(folder.path)
-    _remove(folder.path / FINAL)
-
-
-def _remove(final: Path) -> None:
-    """The final evaluation: the file that says it is whole first."""
-    (final / "episodes.csv").unlink(missing_ok=True)
-    if final.exists():
-        shutil.rmtree(final)

@@ -1,71 +1,64 @@
-"""Where a run's numbers can be watched besides its CSV files: TensorBoard, Weights & Biases, Trackio."""
+"""Loggers that get the numbers of a run besides its CSV files: TensorBoard, Weights & Biases, Trackio."""
 
 import dataclasses
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 
 from slewrl.errors import UserFacingError
 from slewrl.io.files import read_text, write_atomically
 from slewrl.training.run_folder import RunFolder
 
 PROJECT = "slewrl"
-"""What Weights & Biases and Trackio file the runs under."""
+"""The project of the runs in Weights & Biases and in Trackio."""
 
 
-class Logger(Protocol):
+class Logger(ABC):
     """What takes the numbers of a run as it goes on."""
 
+    @abstractmethod
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Take some numbers at a step."""
+        """Take the numbers of a step."""
 
-    def flush(self) -> None:
-        """Write what was taken so far."""
+    def flush(self) -> None:  # noqa: B027
+        """Write what was logged so far; nothing to do for a logger that writes by itself."""
 
+    @abstractmethod
     def close(self) -> None:
-        """Write all of it, and end."""
+        """Write everything and end."""
 
 
-class TensorBoard:
-    """Event files in the run's folder.
-
-    Args:
-        folder: of the run.
-        step: where the run goes on; what was logged after it is forgotten.
-    """
+class TensorBoard(Logger):
+    """Event files in the run's folder; those of steps after ``step``, where the run resumes, are purged."""
 
     def __init__(self, folder: RunFolder, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._board = SummaryWriter(str(folder.path / "tensorboard"), purge_step=step + 1)
+        self._writer = SummaryWriter(str(folder.path / "tensorboard"), purge_step=step + 1)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Add a scalar for each number."""
         for name, value in values.items():
-            self._board.add_scalar(name, value, step)
+            self._writer.add_scalar(name, value, step)
 
     def flush(self) -> None:
-        """Write what was added so far."""
-        self._board.flush()
+        """Write the event file."""
+        self._writer.flush()
 
     def close(self) -> None:
-        """Write all of it."""
-        self._board.close()
+        """Close the event file."""
+        self._writer.close()
 
 
-class Wandb:
-    """A run of Weights & Biases in its project slewrl; ``WANDB_MODE=offline`` keeps all of it in the run's folder.
-
-    Args:
-        folder: of the run.
-        step: where the run goes on, there as here.
-    """
+class Wandb(Logger):
+    """A run of Weights & Biases; ``WANDB_MODE=offline`` keeps all of it in the run's folder."""
 
     def __init__(self, folder: RunFolder, step: int) -> None:
         import wandb
 
-        path = folder.path / "wandb.txt"  # the run's name there; a folder that is made anew is another run
+        path = folder.path / "wandb.txt"  # the run's id there, so that a folder made anew is another run
         if not path.exists():
             write_atomically(path, f"{uuid.uuid4().hex[:12]}\n")
         self._run = wandb.init(id=read_text(path).strip(), dir=str(folder.path), resume="allow", **_about(folder))
@@ -75,21 +68,13 @@ class Wandb:
         """Log the numbers with their step among them: wandb's own step may not fall, as it does after a kill."""
         self._run.log({**values, "step": step})
 
-    def flush(self) -> None:
-        """Do nothing: it writes by itself."""
-
     def close(self) -> None:
-        """End the run there."""
+        """End the run."""
         self._run.finish()
 
 
-class Trackio:
-    """A run of Trackio in its project slewrl; ``trackio show`` shows it.
-
-    Args:
-        folder: of the run.
-        step: where the run goes on, there as here.
-    """
+class Trackio(Logger):
+    """A run of Trackio; ``trackio show`` shows it."""
 
     def __init__(self, folder: RunFolder, step: int) -> None:
         import trackio
@@ -100,11 +85,8 @@ class Trackio:
         """Log the numbers at their step."""
         self._run.log(dict(values), step=step)
 
-    def flush(self) -> None:
-        """Do nothing: it writes by itself."""
-
     def close(self) -> None:
-        """End the run there."""
+        """End the run."""
         self._run.finish()
 
 
@@ -117,7 +99,7 @@ LOGGERS: dict[str, Callable[[RunFolder, int], Logger]] = {
     "wandb": Wandb,
     "trackio": Trackio,
 }
-"""Name -> what makes it for a run that goes on from a step; the package is of the same name."""
+"""Name of a logger, which is also that of its package -> what makes it for a run that resumes at a step."""
 
 
 def require(names: Sequence[str]) -> None:
@@ -125,12 +107,12 @@ def require(names: Sequence[str]) -> None:
     for name in names:
         if name not in (*LOGGERS, "csv"):
             raise ValueError(f"logger is {name!r}, expected of: csv, {', '.join(LOGGERS)}")
-        found = find_spec(name) if name in LOGGERS else None
-        if name in LOGGERS and (found is None or found.origin is None):  # a mere folder of that name has no origin
+        package = find_spec(name) if name != "csv" else None
+        if name != "csv" and (package is None or package.origin is None):  # a mere folder of that name has no origin
             raise UserFacingError(f"--logger {name} needs a package that is not installed: pip install {name}")
 
 
 def make_loggers(names: Sequence[str], folder: RunFolder, step: int) -> list[Logger]:
-    """Those of some names, each once."""
+    """The loggers of some names, each once."""
     require(names)
     return [LOGGERS[name](folder, step) for name in dict.fromkeys(names) if name in LOGGERS]

@@ -1,4 +1,4 @@
-"""How fast a run goes by the clock on the wall, and how long it has to go."""
+"""The wall-clock speed of a run, and the time it has left."""
 
 import math
 from collections.abc import Sequence
@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from slewrl.training.spec import RunSpec
 
 WINDOW, LEAST = 300.0, 30.0
-"""Seconds that a pace is taken over: the last five minutes, and not less than half a one."""
+"""The longest and the shortest time that a pace is measured over, in seconds."""
 
 
 def pace(rows: Sequence[tuple[float, float]], warm_up: int = 0, least: float = LEAST) -> float:
-    """Steps per second by the clock on the wall over the last minutes; NaN while too little is known.
+    """Steps per wall-clock second over the last minutes; NaN while too little is known.
 
     Args:
-        rows: (step, seconds) as a run went on. Where either falls, the run was taken up again: what was before that
-            does not count.
+        rows: (step, seconds) as logged. Where either falls, the run was resumed, and earlier rows do not count.
         warm_up: steps that do not count, as they are ten times as fast as the others.
         least: seconds that the rows must cover.
     """
@@ -30,7 +29,7 @@ def pace(rows: Sequence[tuple[float, float]], warm_up: int = 0, least: float = L
 
 
 def warm_up(spec: RunSpec) -> int:
-    """Steps before a run learns; 0 for one that never does, whose steps are all alike."""
+    """Steps before a run learns; 0 for a run that never does, whose steps are all alike."""
     return spec.learning_starts if spec.learning_starts < spec.steps else 0
 
 

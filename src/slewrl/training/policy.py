@@ -1,4 +1,4 @@
-"""A trained policy taken from its run folder: to act with and to evaluate."""
+"""A trained policy, loaded from its run folder, to act with and to evaluate."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,39 +29,31 @@ class Policy:
     """What a run has learned, without exploration."""
 
     act: Act
-    """Augmented observations (N, n) to an action for each."""
     agent: Agent
-    """What acts: networks, layer and config."""
     spec: RunSpec
     task: str
-    """The spec's, or the run's own copy of a user's robot."""
+    """The spec's task, or the run's own copy of the user's robot."""
     limits: RateLimits
     layout: Layout
-    """Of the task's augmented observations."""
     reset_action: NDArray[np.float32]
-    """What counts as executed before the first step, (d,)."""
+    """The action (d,) that counts as executed before the first step."""
     dt: float | None
     """Control period in seconds, where the limits or the task have one."""
     robot: RobotSpec | None
-    """The one that walks, where the task is one of ours."""
+    """The robot of a walking task of ours."""
     step: int
-    """Of the checkpoint."""
+    """The step of the checkpoint."""
     complaints: list[str]
     """What was wrong with newer checkpoints."""
 
     def evaluate(self, episodes: int, seed: int = EVALUATION_SEED) -> Evaluation:
-        """Seeded episodes of the run's task."""
-        examine = make_evaluator(self.task, self.spec.task_options, self.limits, self.agent.layer.extra_violations)
-        return examine(self.act, episodes, seed)
+        """Evaluate the policy in seeded episodes of the run's task."""
+        evaluator = make_evaluator(self.task, self.spec.task_options, self.limits, self.agent.layer.extra_violations)
+        return evaluator(self.act, episodes, seed)
 
 
 def load_policy(run: Path, trust: bool = False) -> Policy:
-    """The policy of a run's newest whole checkpoint.
-
-    Args:
-        run: the folder.
-        trust: whether code that its run.json names may run (docs/trust.md).
-    """
+    """The policy of a run's newest whole checkpoint; ``trust`` lets code run that its run.json names."""
     torch.set_num_threads(1)
     folder = RunFolder(run)
     spec = folder.spec()
@@ -76,17 +68,16 @@ def load_policy(run: Path, trust: bool = False) -> Policy:
 
 
 def _policy(state: dict[str, Any], spec: RunSpec, folder: RunFolder, limits: RateLimits) -> Policy:
-    """The policy of a checkpoint."""
     try:
         task = run_task(spec, folder)
-        worlds = make_vec_env(task, limits, 1, spec.task_options, training=False)
+        vec_env = make_vec_env(task, limits, 1, spec.task_options, training=False)
     except ImportError as error:
         raise UserFacingError(
             f"task {spec.task!r}: {error} (a run folder does not hold its environment's module: put it where you "
             "stand, or on PYTHONPATH)"
         ) from error
     try:
-        agent = make_agent(on_any_machine(spec), limits, worlds.layout)
+        agent = make_agent(on_any_machine(spec), limits, vec_env.layout)
         agent.load_state_dict(state["agent"])
     except UserFacingError:
         raise
@@ -99,17 +90,17 @@ def _policy(state: dict[str, Any], spec: RunSpec, folder: RunFolder, limits: Rat
         spec,
         task,
         limits,
-        worlds.layout,
-        worlds.reset_action,
-        limits.dt or worlds.dt,
-        getattr(worlds, "robot", None),
+        vec_env.layout,
+        vec_env.reset_action,
+        limits.dt or vec_env.dt,
+        getattr(vec_env, "robot", None),
         state["step"],
         [],
     )
 
 
 def evaluate_run(run: Path, episodes: int, into: str = "evaluation", trust: bool = False) -> tuple[Policy, Evaluation]:
-    """Evaluate a run's policy and write a folder of the run's about it: density, increments and, last, episodes."""
+    """Evaluate a run's policy and write density, increments and, last, episodes to a folder of the run."""
     refuse_linked_folders(run)
     policy = load_policy(run, trust)
     result = policy.evaluate(episodes)

@@ -1,7 +1,7 @@
-"""What of a checkpoint a run goes on from: one of the same run, with its rows and logs whole.
+"""Which checkpoint a run can resume from: one of the same run, with its replay buffer and logs intact.
 
-The rows that only a last step logs, and how much the replay holds, depend on the budget; so this is also where a run
-that was given a larger one finds what it keeps.
+The budget decides the rows that only a last step logs and the size of the replay buffer, so a run that was extended
+finds here what it keeps of both.
 """
 
 import dataclasses
@@ -17,10 +17,11 @@ from slewrl.training.run_folder import LOGS, RunFolder
 from slewrl.training.spec import RunSpec, difference
 
 LOG_EVERY = 1_000
+"""Steps between rows of train.csv; with many environments it is 16 of all of them."""
 
 
 def usable(state: dict[str, Any], spec: RunSpec, folder: RunFolder, replay: Replay | None) -> dict[str, Any]:
-    """The checkpoint as this run goes on from it; a CheckpointError if it does not fit, or rows or logs are damaged."""
+    """The checkpoint as this run resumes from it; a CheckpointError if it does not fit or something is damaged."""
     of_run(state, spec, folder)
     if "worlds" not in state:
         raise CheckpointError("it is of an older slewrl: go on with that one")
@@ -33,7 +34,7 @@ def usable(state: dict[str, Any], spec: RunSpec, folder: RunFolder, replay: Repl
 
 
 def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str, Any]:
-    """The checkpoint, if it is of this run as it is on the disk now, or of the same one before it was extended."""
+    """The checkpoint, if it is of this run, perhaps from before it was extended; otherwise a CheckpointError."""
     if missing := [name for name in ("spec", "agent", "step") if name not in state]:
         raise CheckpointError(f"it has no {missing[0]!r}: it is of another version")
     if type(state["step"]) is not int or state["step"] < 0:
@@ -49,7 +50,7 @@ def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str,
 
 
 def without_last_rows(state: dict[str, Any], spec: RunSpec) -> dict[str, Any]:
-    """The checkpoint without what only the last step of a smaller budget logs, if it is of that step."""
+    """The checkpoint without the rows that only the last step of a smaller budget logs."""
     budget = state["spec"]["steps"]
     if budget == spec.steps or state["step"] < budget or due_logs(state["step"], spec) == LOGS:
         return state
@@ -62,7 +63,7 @@ def without_last_rows(state: dict[str, Any], spec: RunSpec) -> dict[str, Any]:
 
 
 def forgotten(state: dict[str, Any], spec: RunSpec) -> str:
-    """Whether the replay of a smaller budget has dropped rows that this one's still samples from; says so."""
+    """Says that the replay of a smaller budget has dropped rows which this one would sample; empty if it has not."""
     before, now = (window(replay_sizes(s)[0], s.environments) for s in (budget_of(state, spec), spec))
     if int(state["replay_written"].max()) <= before or before == now:
         return ""
@@ -70,23 +71,18 @@ def forgotten(state: dict[str, Any], spec: RunSpec) -> str:
 
 
 def budget_of(state: dict[str, Any], spec: RunSpec) -> RunSpec:
-    """The spec with the budget that a checkpoint of the run was taken with."""
+    """The spec with the budget of a checkpoint."""
     return dataclasses.replace(spec, steps=state["spec"]["steps"])
 
 
 def replay_sizes(spec: RunSpec) -> tuple[int, int]:
-    """Rows of the replay that are sampled from, and steps between checkpoints as it reckons with them."""
+    """Capacity of the replay buffer, and the steps since the oldest checkpoint whose rows it must not overwrite."""
     per_step = 2 + layer_class(spec.layer).hook.extra_rows  # rows a step writes at most
-    # So that the oldest checkpoint kept finds its rows, too; the replay reckons with two rows a step.
+    # The replay buffer itself counts two rows per step.
     return min(spec.capacity, per_step * spec.steps), -(-checkpoint.KEEP * spec.evaluate_every * per_step // 2)
 
 
-def log_every(spec: RunSpec) -> int:
-    """Steps between rows of train.csv."""
-    return max(LOG_EVERY, 16 * spec.environments)
-
-
 def due_logs(step: int, spec: RunSpec) -> tuple[str, ...]:
-    """Which of LOGS get a row after a step, whatever the budget."""
-    every = {"train.csv": log_every(spec), "eval.csv": spec.evaluate_every}
+    """The LOGS that get a row after a step, whatever the budget."""
+    every = {"train.csv": max(LOG_EVERY, 16 * spec.environments), "eval.csv": spec.evaluate_every}
     return tuple(name for name in LOGS if step % every[name] < spec.environments)

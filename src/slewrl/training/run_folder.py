@@ -1,4 +1,4 @@
-"""A run on disk: what it is (run.json), what it logged (CSV), how far it got (checkpoints, DONE).
+"""The folder of a run: its spec (run.json), its logs (CSV), its checkpoints, and DONE once it is finished.
 
 Everything but timing.csv and TensorBoard's files is the same to the byte for the same RunSpec on the same machine,
 however often the run was killed.
@@ -22,48 +22,35 @@ from pathlib import Path
 from typing import Any
 
 from slewrl.errors import shortened
-from slewrl.io.files import copy_own, is_yaml, open_own, read_json, write_atomically
+from slewrl.io.files import is_yaml, open_own, read_json, write_atomically
 from slewrl.training.spec import RunSpec, check_numbers, read_spec
 
 VERSION, BEFORE_RECIPES = 3, 2
-"""Of run.json: what is written, and what is read as well."""
+"""Versions of run.json: the one that is written, and an older one that is read as well."""
 ROBOT_COPIES = ("robot.urdf", "robot.xml")
 START = "start.ckpt"
 COPIES = ("limits.yaml", *ROBOT_COPIES, "robot.robot.yaml", START)
-"""A run's own copies of a user's files; they decide its result, too."""
+"""A run's own copies of the user's files, which decide its result, too."""
 LOGS = ("train.csv", "eval.csv")
-"""What a run logs besides its speed; the same to the byte for the same RunSpec."""
+"""The logs that are the same to the byte for the same RunSpec."""
 
 
 class RunFolder:
-    """The files of one run.
-
-    Args:
-        path: the folder.
-    """
+    """The files of one run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    @property
-    def checkpoints(self) -> Path:
-        """Where checkpoints go."""
-        return self.path / "checkpoint"
-
-    @property
-    def limits(self) -> Path:
+        self.checkpoints = path / "checkpoint"
+        """The folder of its checkpoints."""
+        self.limits = path / "limits.yaml"
         """The run's own copy of its limits, if they came from a file."""
-        return self.path / "limits.yaml"
+        self.start = path / START
+        """The run's own copy of the checkpoint whose weights it begins with, if there is one."""
 
     @property
     def robot(self) -> Path | None:
-        """The run's own copy of a user's robot, if its task is one."""
+        """The run's own copy of the user's robot, if its task is one."""
         return next((self.path / name for name in ROBOT_COPIES if (self.path / name).exists()), None)
-
-    @property
-    def start(self) -> Path:
-        """The run's own copy of the checkpoint whose weights it begins with, if there is one."""
-        return self.path / START
 
     @property
     def done(self) -> bool:
@@ -71,7 +58,7 @@ class RunFolder:
         return (self.path / "DONE").exists()
 
     def create(self, spec: RunSpec) -> None:
-        """Begin a run here; refuses a folder that holds one."""
+        """Begin a run here, with copies of the files it names; refuses a folder that holds a run."""
         if (self.path / "run.json").exists():
             raise FileExistsError(
                 f"{self.path} already holds a run: resume it (--resume {self.path}), or choose another --out"
@@ -80,25 +67,25 @@ class RunFolder:
             raise FileExistsError(f"{self.path} holds logs of another run: choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
         if is_yaml(spec.limits):
-            copy_own(spec.limits, self.limits)  # what the file says later is no part of this run
+            write_atomically(self.limits, Path(spec.limits).read_bytes())
         if spec.task.startswith("robot:"):
             source = Path(spec.task.removeprefix("robot:"))
             copy = self.path / (ROBOT_COPIES[0] if source.suffix == ".urdf" else ROBOT_COPIES[1])
-            copy_own(source, copy)
+            write_atomically(copy, source.read_bytes())
             if (beside := source.with_suffix(".robot.yaml")).exists():
-                copy_own(beside, copy.with_suffix(".robot.yaml"))
+                write_atomically(copy.with_suffix(".robot.yaml"), beside.read_bytes())
         if spec.start:
-            copy_own(newest_checkpoint(Path(spec.start)), self.start)
+            write_atomically(self.start, newest_checkpoint(Path(spec.start)).read_bytes())
         write_atomically(self.path / "provenance.json", json.dumps(provenance(), indent=2) + "\n")
         self.describe(spec)
 
     def describe(self, spec: RunSpec) -> None:
-        """Write down what this run is."""
+        """Write run.json."""
         text = json.dumps({"version": VERSION, "spec": dataclasses.asdict(spec)}, indent=2) + "\n"
         write_atomically(self.path / "run.json", text)
 
     def spec(self) -> RunSpec:
-        """What this run is; a run can be made again from it alone."""
+        """The spec of the run, from which alone it can be made again."""
         path = self.path / "run.json"
         if not path.exists():
             many = "; it holds a campaign, with a run in each folder" if (self.path / "campaign.json").exists() else ""
@@ -128,10 +115,7 @@ class RunFolder:
             file.write(text.getvalue())
 
     def fitted(self, name: str, row: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """A row with the columns that a CSV file has already, if it has any, and those that had to be left out.
-
-        A run of an older slewrl may have had fewer; what it had and there is no more is NaN.
-        """
+        """A row with the columns that a CSV file of an older slewrl has, missing ones NaN, and what was left out."""
         path = self.path / name
         if not path.exists() or path.stat().st_size == 0:
             return row, []
@@ -140,43 +124,43 @@ class RunFolder:
         return {column: row.get(column, float("nan")) for column in header}, [c for c in row if c not in header]
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each CSV that depends on the RunSpec alone, to be put into a checkpoint."""
+        """The size of each of LOGS, in bytes."""
         return {path.name: path.stat().st_size for path in self._logs()}
 
-    def log_digests(self) -> dict[str, str]:
-        """SHA-256 of each of them, for the same purpose."""
-        return {path.name: _digest(path) for path in self._logs()}
+    def log_state(self) -> dict[str, dict[str, Any]]:
+        """The size and SHA-256 of each of LOGS, for a checkpoint."""
+        return {"csv": self.sizes(), "csv_digests": {path.name: _digest(path) for path in self._logs()}}
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of the run's own copies of a user's files, to be put into a checkpoint."""
+        """The SHA-256 of each of COPIES that is there, for a checkpoint."""
         return {name: _digest(self.path / name) for name in COPIES if (self.path / name).is_file()}
 
     def changed(self, digests: dict[str, str]) -> str:
-        """Which of those files is no longer what it was at a checkpoint; empty if none is."""
+        """Says which of COPIES is no longer what it was at a checkpoint; empty if none is."""
         there = self.digests()
         names = [name for name in COPIES if there.get(name) != digests.get(name)]
         how = "is not what the run was trained with" if names and names[0] in there else "is gone"
         return f"{self.path / names[0]} {how}" if names else ""
 
     def sync(self) -> None:
-        """Make what was logged survive a power cut."""
+        """Make what was logged durable."""
         for path in self._logs():
             with open(path, "rb") as file:
                 os.fsync(file.fileno())
 
     def _logs(self) -> list[Path]:
-        """Those with anything in them: one that was cut to nothing is as good as none."""
+        """The logs that are there and not empty."""
         paths = (self.path / name for name in LOGS)
         return [path for path in paths if path.exists() and path.stat().st_size]
 
     def cut(self, sizes: dict[str, int]) -> None:
-        """Take back what was logged after a checkpoint: the resumed run will write it again."""
+        """Truncate the logs to the sizes of a checkpoint: the resumed run writes the rest again."""
         for path in self._logs():
             with open_own(path, "r+b") as file:
                 file.truncate(sizes.get(path.name, 0))
 
     def lost(self, sizes: dict[str, int], digests: dict[str, str]) -> str:
-        """Which log has lost something of what it had at a checkpoint; empty if none has."""
+        """Says which log has lost or changed what it had at a checkpoint; empty if none has."""
         there = self.sizes()
         for name, size in sizes.items():
             if there.get(name, 0) < size:
@@ -186,14 +170,13 @@ class RunFolder:
 
     @contextmanager
     def lock(self, patience: float = 2.0) -> Iterator[None]:
-        """Keep other processes from training here; the lock goes with the process, however that ends.
+        """Keep other processes from training here until the block or the process ends.
 
-        ``patience``: seconds to wait for another process to let go. Two for one that only looks (``locked``); more for
-        one whose node has died, which a network file system takes minutes to notice.
+        ``patience``: seconds to wait for another process, of which one that only looks (``locked``) needs two.
         """
         with open_own(self.path / "lock", "a") as file:
             deadline = time.monotonic() + patience
-            while not _take(file):
+            while not _flock(file, fcntl.LOCK_EX):
                 if time.monotonic() > deadline:
                     raise BlockingIOError(f"{self.path}: another process is training this run") from None
                 time.sleep(0.05)
@@ -209,11 +192,7 @@ class RunFolder:
         if not path.is_file():
             return False
         with open(path, "rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+            return not _flock(file, fcntl.LOCK_SH)
 
     def finish(self) -> None:
         """Mark the run as finished."""
@@ -233,19 +212,17 @@ def _digest(path: Path, size: int = -1) -> str:
         return hashlib.sha256(file.read(size)).hexdigest()
 
 
-def _take(file: Any) -> bool:
+def _flock(file: Any, kind: int) -> bool:
+    """Lock a file and return whether that could be done at once."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
 def provenance() -> dict[str, str]:
-    """What decides a run's numbers: versions, the commit (where slewrl is a checkout), and the processor.
-
-    Another processor takes other kernels, whose sums are rounded in another order: learning does not forgive that.
-    """
+    """What decides a run's numbers besides its spec: versions, the commit of a checkout, and the processor."""
     made = {name: version(name) for name in ("slewrl", "torch", "numpy", "gymnasium", "mujoco")}
     made |= {"python": platform.python_version(), "processor": processor()}
     checkout = Path(__file__).parents[3]
@@ -257,7 +234,7 @@ def provenance() -> dict[str, str]:
 
 
 def processor() -> str:
-    """The name of its kind."""
+    """The model name of this machine's processor."""
     with suppress(OSError):
         names = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
         if names:
@@ -266,7 +243,7 @@ def processor() -> str:
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """A whole table at once; makes the folder if there is none."""
+    """Write a whole CSV file at once, and its folder if there is none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0], lineterminator="\n")

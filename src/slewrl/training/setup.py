@@ -1,7 +1,6 @@
-"""From a spec to its parts: limits, task, agent and what evaluates it."""
+"""The parts of a run from its spec: limits, task, agent and evaluator."""
 
 import dataclasses
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from slewrl.envs.vec_env import Layout
 from slewrl.layers import make_layer
 from slewrl.limits import RateLimits
 from slewrl.limits.resolve import resolve_limits
-from slewrl.training.evaluate import Act, Evaluation, ExtraViolations, evaluate, evaluate_vec_env
+from slewrl.training.evaluate import Evaluator, ExtraViolations, evaluate, evaluate_vec_env
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec
 
@@ -43,19 +42,19 @@ def with_reset_action(spec: RunSpec, limits: RateLimits) -> RateLimits:
 
 
 def run_task(spec: RunSpec, folder: RunFolder) -> str:
-    """The task of a run; of a user's own robot, by the run's own copy of its file."""
+    """The task of a run; a user's own robot is read from the run's copy of its file."""
     return f"{OWN_ROBOT}{folder.robot}" if folder.robot else spec.task
 
 
 def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Agent:
-    """The agent of a run, new."""
+    """A new agent for a run."""
     layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
     layer.check(limits)
     return agent_class(spec.agent).make(make_config(spec), limits, layer, layout, spec.seed)
 
 
 def make_config(spec: RunSpec) -> Any:
-    """The config of a run's agent: the recipe's, and over it the run's own."""
+    """The config of a run's agent: the recipe's options, overridden by the run's own."""
     options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
     return agent_class(spec.agent).Config(
         **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()}
@@ -73,8 +72,8 @@ def on_any_machine(spec: RunSpec) -> RunSpec:
 
 def make_evaluator(
     task: str, options: dict[str, Any], limits: RateLimits, extra_violations: ExtraViolations
-) -> Callable[[Act, int, int], Evaluation]:
-    """What evaluates a policy of a task: (act, episodes, seed) to what they came to, by its layer's promises, too."""
+) -> Evaluator:
+    """The evaluator of policies in a task, which counts their layer's extra violations, too."""
     if is_gymnasium(task):
         env = Augment(gym.make(task, disable_env_checker=True), limits)
         return lambda act, episodes, seed: evaluate(act, env, episodes, seed, extra_violations)

@@ -1,4 +1,4 @@
-"""RunSpec: what decides the result of a run, and what no spec may say. Plain data, read without torch."""
+"""RunSpec: what decides the result of a run. Plain data, read without torch."""
 
 import dataclasses
 import hashlib
@@ -59,11 +59,11 @@ class RunSpec:
     """Options of the task that differ from its defaults; Gymnasium tasks have none."""
 
     def __post_init__(self) -> None:
-        """Refuse values of the wrong kind, as a file written by hand may hold them."""
+        """Refuse values of the wrong type, which a file written by hand may hold."""
         for name, default in _DEFAULTS.items():
             value = getattr(self, name)
-            nameless = isinstance(value, dict) and not all(isinstance(key, str) for key in value)
-            if type(value) is not type(default) or nameless:
+            unnamed = isinstance(value, dict) and not all(isinstance(key, str) for key in value)
+            if type(value) is not type(default) or unnamed:
                 kind = {int: "a whole number", str: "a word", dict: "names and values"}[type(default)]
                 raise ValueError(f"{name} is {shortened(value)}, expected {kind}")
 
@@ -72,8 +72,9 @@ class RunSpec:
         """A readable name: task, limits, agent, layer, density, the options that were set, and the seed."""
         options = {**self.agent_options, **self.layer_options, **self.task_options}
         usual = _DEFAULTS | recipes.find(self.agent, self.recipe).run
-        changed = {name: getattr(self, name) for name in ("batch_size", "environments")}
-        options |= {name: value for name, value in changed.items() if value != usual[name]}
+        for name in ("batch_size", "environments"):
+            if getattr(self, name) != usual[name]:
+                options[name] = getattr(self, name)
         recipe = self.recipe if self.recipe != recipes.default(self.agent) else ""
         named = {"recipe": recipe, "reset_action": _brief(self.reset_action), "from": _brief(self.start)}
         options |= {name: value for name, value in named.items() if value}
@@ -83,7 +84,7 @@ class RunSpec:
 
 
 def with_recipe(spec: RunSpec, recipe: str | None = None) -> RunSpec:
-    """The spec with what its recipe, or another, sets of a run, where it has the usual value or its own recipe's."""
+    """The spec with what its recipe, or another, sets, where it has the default or its own recipe's value."""
     recipe = spec.recipe if recipe is None else recipe
     before, now = (_DEFAULTS | recipes.find(spec.agent, name).run for name in (spec.recipe, recipe))
     fields = {name: now[name] for name, x in before.items() if getattr(spec, name) in (_DEFAULTS[name], x)}
@@ -91,9 +92,9 @@ def with_recipe(spec: RunSpec, recipe: str | None = None) -> RunSpec:
 
 
 def difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """Which fields of two specs differ, and how; empty if none does.
+    """Says which fields of two specs differ and how; empty if none does.
 
-    Tuples count as the lists JSON makes of them, and "" as the recipe it stands for.
+    Tuples equal the lists JSON makes of them, and "" the recipe it stands for.
     """
     old, new = (json.loads(json.dumps(_DEFAULTS | spec)) for spec in (there, wanted))
     for spec in (old, new):
@@ -103,7 +104,7 @@ def difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
 
 
 def read_spec(data: Any, before_recipes: bool = False) -> RunSpec:
-    """A spec as a file has it; ``before_recipes``: a file of a version that knew none."""
+    """A spec from a file; ``before_recipes``: a file of a version without recipes."""
     if not isinstance(data, dict):
         raise ValueError(f"spec is {shortened(data)}, expected names and values")
     data = recipes.upgraded(data) if before_recipes else data
@@ -113,7 +114,7 @@ def read_spec(data: Any, before_recipes: bool = False) -> RunSpec:
 
 
 def check_numbers(spec: RunSpec) -> None:
-    """Refuse numbers no run can have."""
+    """Refuse numbers that are out of range."""
     for name in ("environments", "steps", "batch_size", "evaluate_every", "evaluate_episodes", "capacity"):
         if getattr(spec, name) < 1:
             raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 1")
@@ -125,12 +126,12 @@ def check_numbers(spec: RunSpec) -> None:
 
 
 def _word(value: Any) -> str:
-    """A value as part of a file's name."""
+    """A value as part of a file name."""
     return "x".join(str(x) for x in value) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _brief(text: str) -> str:
-    """A text as part of a file's name: itself, or, as names are at most 255 bytes, what stands for it."""
+    """A text as part of a file name: itself or, if it is long, a hash of it."""
     return text if len(text) <= 24 else hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

@@ -1,7 +1,6 @@
 """``--from RUN``: a new run that begins with the networks of another one, and with nothing else of it.
 
-Optimisers, replay, counters, temperature and all that is random are the new run's own. The other run's newest
-checkpoint is copied into the folder (`run_folder.py`), so what becomes of that run later is no part of this one.
+The other run's newest checkpoint is copied into the new run's folder, so later changes of that run do not matter.
 """
 
 from pathlib import Path
@@ -20,21 +19,14 @@ from slewrl.training.spec import RunSpec
 
 
 def check_start(spec: RunSpec, agent: Agent, limits: RateLimits, layout: Layout | None) -> None:
-    """Refuse a run whose weights do not fit; ``agent`` is a new one, to try them on.
-
-    Args:
-        spec: of the new run.
-        agent: its agent.
-        limits: of its joints.
-        layout: of its task; None where that is not known before the run begins.
-    """
+    """Refuse a run whose weights do not fit its new ``agent``; ``layout`` is None where it is not known yet."""
     folder = RunFolder(Path(spec.start))
     there = folder.spec()
     if there.agent != spec.agent:
         raise _refusal(spec, f"its agent is {there.agent}, this run's is {spec.agent}")
-    ours, theirs = make_config(spec), make_config(there)
-    for name in network_fields(type(ours)):
-        here, before = vars(ours)[name], vars(theirs)[name]
+    new, old = make_config(spec), make_config(there)
+    for name in network_fields(type(new)):
+        here, before = getattr(new, name), getattr(old, name)
         if here != before:
             raise _refusal(spec, f"{name} is {before!r} there, {here!r} here (--set agent.{name}=...)")
     joints = run_limits(there, folder).names
@@ -53,23 +45,23 @@ def begin_with_weights(agent: Agent, spec: RunSpec, folder: RunFolder) -> None:
 
 
 def _other_layout(there: RunSpec, folder: RunFolder, spec: RunSpec, layout: Layout) -> str:
-    """How the other run's observations differ from this one's; empty if they do not, or that could not be asked.
+    """Says how the other run's observations differ from this one's; empty if they do not.
 
-    The task of the other run is not made where its file names code, which nobody said may run, or another simulator.
+    Nothing is compared if the other run's task is of another simulator, or names code that was not trusted.
     """
     same = (there.task, there.task_options) == (spec.task, spec.task_options) and folder.robot is None
     if same or is_simulator(there.task) or code_named(there.task):
         return ""
     found = make_vec_env(run_task(there, folder), run_limits(there, folder), 1, there.task_options, False).layout
     for name in ("size", "privileged", "parts"):
-        here, before = vars(layout)[name], vars(found)[name]
+        here, before = getattr(layout, name), getattr(found, name)
         if here != before:
             return f"the {name} of {there.task}'s observations is {before!r}, of {spec.task}'s {here!r}"
     return ""
 
 
 def _read(path: Path, spec: RunSpec) -> dict[str, Any]:
-    """The agent of a checkpoint."""
+    """The state of the agent in a checkpoint."""
     try:
         state = checkpoint.load(path).get("agent")
     except checkpoint.CheckpointError as error:

@@ -1,75 +1,67 @@
-"""Algorithm 1: collect, store, learn, evaluate. One loop, which goes on where it was killed."""
+"""Algorithm 1: collect, store, learn, evaluate, in one loop that resumes where it was killed."""
 
 import dataclasses
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from slewrl.agents.replay import ROWS, Batch, Replay
+from slewrl.agents.replay import ROWS, Replay
 from slewrl.envs.tasks import is_alone, is_gymnasium, make_vec_env
 from slewrl.envs.vec_env import Episode
 from slewrl.io.files import refuse_linked_folders
-from slewrl.layers.base import Decision
 from slewrl.metrics import rate_use
 from slewrl.training import checkpoint
-from slewrl.training.evaluate import EVALUATION_SEED, Act, Evaluation, evaluate_vec_env
-from slewrl.training.logging import Logs, Report
-from slewrl.training.resume import budget_of, due_logs, log_every, of_run, replay_sizes, usable
+from slewrl.training.evaluate import EVALUATION_SEED, Act, Evaluation, Evaluator, evaluate_vec_env
+from slewrl.training.logging import Callback, Logs
+from slewrl.training.resume import budget_of, due_logs, of_run, replay_sizes, usable
 from slewrl.training.run_folder import LOGS, RunFolder
 from slewrl.training.setup import make_agent, make_evaluator, run_limits, run_task
 from slewrl.training.spec import RunSpec
 from slewrl.training.start import begin_with_weights
 
 RECENT = ("length", "fell", "exploded")
-"""What train.csv has of robots, besides: means over the episodes since its last row."""
+"""Extra columns of train.csv for robots: means over the episodes since its last row."""
 SCALARS = ("step", "violations", "episodes", "last_return", "last_utilisation", "log", "recent")
 """Attributes of a Trainer that a checkpoint holds as they are."""
 
 
 class Trainer:
-    """One run, in memory.
-
-    Args:
-        spec: what to run.
-        folder: where it lives; holds run.json already.
-    """
+    """One run, in memory; ``folder`` holds its run.json already."""
 
     def __init__(self, spec: RunSpec, folder: RunFolder) -> None:
         self.spec, self.folder = spec, folder
         self.limits = run_limits(spec, folder)
         task = run_task(spec, folder)
-        self.worlds = make_vec_env(task, self.limits, spec.environments, spec.task_options)
-        self.agent = make_agent(spec, self.limits, self.worlds.layout)
+        self.vec_env = make_vec_env(task, self.limits, spec.environments, spec.task_options)
+        self.agent = make_agent(spec, self.limits, self.vec_env.layout)
         if spec.start:
             begin_with_weights(self.agent, spec, folder)
-        self.examine = (
-            self._examine_here
-            if is_alone(task)
-            else make_evaluator(task, spec.task_options, self.limits, self.agent.layer.extra_violations)
-        )
+        self.evaluator: Evaluator = self._evaluate_here
+        if not is_alone(task):
+            extra_violations = self.agent.layer.extra_violations
+            self.evaluator = make_evaluator(task, spec.task_options, self.limits, extra_violations)
         self.hook = self.agent.layer.hook(self.agent.layer)
         self.replay = self._make_replay()
         self.rng = np.random.default_rng(spec.seed)
         self.warm_up = torch.Generator().manual_seed(spec.seed + 1)
-        self.log_every = log_every(spec)
         self.step, self.violations, self.episodes = 0, 0, 0
         self.recent: dict[str, float] = {}
         """Sums over the episodes since the last row of train.csv: how many, their lengths, their measures."""
         self.last_return, self.last_utilisation = float("nan"), float("nan")
-        self.worlds.reset(spec.seed)
+        self.vec_env.reset(spec.seed)
         self.log: dict[str, float] = {}
-        self.told: set[str] = set()
-        """Logs whose columns were said to be fewer than there are now."""
+        self.warned: set[str] = set()
+        """Logs that were reported to have fewer columns than a new run's."""
         self.before_last: dict[str, Any] = {}
         """What a checkpoint has without the rows that only a last step writes; empty where there are none."""
 
     def _make_replay(self) -> Replay:
-        spec, sizes = self.spec, (self.worlds.layout.size, self.limits.dim)
+        spec, sizes = self.spec, (self.vec_env.layout.size, self.limits.dim)
         if not self.agent.replays:
             return Replay(0, 0, spec.environments, *sizes)  # never written to
         capacity, interval = replay_sizes(spec)
@@ -78,38 +70,36 @@ class Trainer:
             return Replay(capacity, interval, spec.environments, *sizes, folder)
         if not (folder / ROWS).exists():
             raise FileNotFoundError(f"{folder / ROWS} is gone: a run cannot go on without its replay")
-        ours, _ = checkpoint.use_newest(self.folder.checkpoints, lambda state: of_run(state, spec, self.folder))
-        least = replay_sizes(budget_of(ours, spec))[0]  # a run that was extended may not have grown it yet
-        return Replay(capacity, interval, spec.environments, *sizes, folder, least)
+        state, _ = checkpoint.use_newest(self.folder.checkpoints, lambda state: of_run(state, spec, self.folder))
+        saved_capacity = replay_sizes(budget_of(state, spec))[0]  # a run that was extended may not have grown it yet
+        return Replay(capacity, interval, spec.environments, *sizes, folder, saved_capacity)
 
     # ------------------------------------------------------------------ one step of Algorithm 1
 
     def advance(self) -> None:
-        """One step of every environment and, past the warm-up, as many updates as the agent makes of it."""
-        seen = self.worlds.observations
-        executed, judged = self._choose(seen)
-        self.hook.chosen(seen, self.replay.add)
-        moved = self.worlds.step(executed)
+        """Step every environment once and, past the warm-up, make as many updates as the agent wants."""
+        obs = self.vec_env.observations
+        executed, judged = self._choose(obs)
+        self.hook.chosen(obs, self.replay.add)
+        result = self.vec_env.step(executed)
         if self.agent.replays:
-            self.replay.add_many(seen, judged, moved.reward, moved.next_obs, moved.terminated, moved.ended)
+            self.replay.add_many(obs, judged, result.reward, result.next_obs, result.terminated, result.ended)
         self.step += self.spec.environments
-        self._note(self.worlds.episodes)
-        due = self.agent.record(moved.reward, moved.next_obs, moved.terminated, moved.ended)
+        self._record(self.vec_env.episodes)
+        due = self.agent.record(result.reward, result.next_obs, result.terminated, result.ended)
         if due and (self.agent.on_policy or self.step > self.spec.learning_starts):
             self._learn()
 
     def _learn(self) -> None:
-        log = self.agent.on_policy or self.has_passed(self.log_every) or self.step >= self.spec.steps
-        self.log = self.agent.improve(self._sample, self.spec.environments, log)
+        spec, agent = self.spec, self.agent
+        log = agent.on_policy or "train.csv" in due_logs(self.step, spec) or self.step >= spec.steps
+        sample = partial(agent.sample, self.replay, spec.batch_size, self.rng)
+        self.log = agent.improve(sample, spec.environments, log)
         if not np.isfinite(list(self.log.values())).all():
             raise FloatingPointError(f"training diverged by step {self.step}: {self.log}")
 
-    def has_passed(self, every: int) -> bool:
-        """Whether the last ``advance`` reached a multiple of ``every`` steps."""
-        return self.step % every < self.spec.environments
-
-    def _choose(self, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        observation = torch.from_numpy(seen)
+    def _choose(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        observation = torch.from_numpy(obs)
         if self.step < self.spec.learning_starts and not self.agent.on_policy:
             box = self.limits.box_after(observation)
             uniform = self.agent.layer.random(box, self.warm_up).numpy()
@@ -117,10 +107,7 @@ class Trainer:
         action = self.agent.act(observation)
         return action.executed.numpy(), action.judged.numpy()
 
-    def _sample(self) -> Batch:
-        return self.agent.sample(self.replay, self.spec.batch_size, self.rng)
-
-    def _note(self, episodes: list[Episode]) -> None:
+    def _record(self, episodes: list[Episode]) -> None:
         for episode in episodes:
             use = rate_use(episode.actions, self.limits)
             self.violations += use.violations + self.agent.layer.extra_violations(episode.actions, self.limits)
@@ -131,15 +118,14 @@ class Trainer:
 
     def _under_way(self) -> int:
         """Violations in episodes that have not ended."""
-        broken = sum(
-            self.agent.layer.extra_violations(actions, self.limits) for actions in self.worlds.episode_actions()
-        )
-        return self.worlds.violations() + broken
+        episodes = self.vec_env.episode_actions()
+        extra = sum(self.agent.layer.extra_violations(actions, self.limits) for actions in episodes)
+        return self.vec_env.violations() + extra
 
     # ------------------------------------------------------------------ logging
 
     def train_row(self) -> dict[str, float]:
-        """What train.csv gets."""
+        """The next row of train.csv."""
         violations = self.violations + self._under_way()
         row = {"step": self.step, "episodes": self.episodes, "episode_return": self.last_return}
         row |= {"utilisation": self.last_utilisation, "violations": violations}
@@ -151,32 +137,25 @@ class Trainer:
 
     def note_before_last(self) -> None:
         """Keep for the checkpoint what a run with a larger budget has now: it does not write the rows that follow."""
-        sizes, digests = self.folder.sizes(), self.folder.log_digests()
-        self.before_last = {"csv": sizes, "csv_digests": digests, "layer": self.hook.counts(), "recent": self.recent}
+        self.before_last = {**self.folder.log_state(), "layer": self.hook.counts(), "recent": self.recent}
 
     def evaluation_row(self) -> dict[str, float]:
-        """What eval.csv gets: seeded episodes without exploration."""
-        counts = self.hook.counts()
-        row = {"step": self.step, **self._examined(self.act).row()}
+        """The next row of eval.csv: seeded episodes without exploration."""
+        counts, episodes = self.hook.counts(), self.spec.evaluate_episodes
+        act = partial(self.agent.act, explore=False)
+        row = {"step": self.step, **self.evaluator(act, episodes, EVALUATION_SEED).row()}
         if self.agent.averages:
-            last = self._examined(partial(self.agent.act, explore=False, averaged=False))
-            row["unaveraged_return_mean"] = float(last.returns.mean())
+            result = self.evaluator(partial(act, averaged=False), episodes, EVALUATION_SEED)
+            row["unaveraged_return_mean"] = float(result.returns.mean())
         self.hook.restore(counts)  # train.csv has none of what was counted here
         return row
 
-    def _examined(self, act: Act) -> Evaluation:
-        return self.examine(act, self.spec.evaluate_episodes, EVALUATION_SEED)
-
-    def _examine_here(self, act: Act, episodes: int, seed: int) -> Evaluation:
-        """As ``make_evaluator``, on the training worlds: a process can have no others. Their episodes are cut off."""
+    def _evaluate_here(self, act: Act, episodes: int, seed: int) -> Evaluation:
+        """Evaluate in the training environments, whose episodes are cut off, where a process can have no others."""
         under_way = self._under_way()
-        result = evaluate_vec_env(act, lambda count: self.worlds, 1, seed, self.agent.layer.extra_violations)
+        result = evaluate_vec_env(act, lambda count: self.vec_env, 1, seed, self.agent.layer.extra_violations)
         self._begin_afresh(under_way)
         return result
-
-    def act(self, observation: torch.Tensor) -> Decision:
-        """The policy without exploration."""
-        return self.agent.act(observation, explore=False)
 
     # ------------------------------------------------------------------ saving
 
@@ -189,10 +168,9 @@ class Trainer:
             **(self.replay.state() if self.agent.replays else {}),
             "rng": self.rng.bit_generator.state,
             "warm_up": self.warm_up.get_state(),
-            "worlds": _plain(self.worlds.get_state()),
+            "worlds": _plain(self.vec_env.get_state()),
             "violations_under_way": self._under_way(),
-            "csv": self.folder.sizes(),
-            "csv_digests": self.folder.log_digests(),
+            **self.folder.log_state(),
             "copies": self.folder.digests(),
             "layer": self.hook.counts(),
             **{name: getattr(self, name) for name in SCALARS},
@@ -201,10 +179,7 @@ class Trainer:
         checkpoint.save(self.folder.checkpoints, self.step, state)
 
     def restore(self, state: dict[str, Any]) -> list[str]:
-        """Go on from a checkpoint; returns what a person should know about it.
-
-        A CheckpointError, with nothing changed, says why this is none to go on from.
-        """
+        """Resume from a checkpoint; returns notes for the user. A CheckpointError leaves everything unchanged."""
         state = usable(state, self.spec, self.folder, self.replay if self.agent.replays else None)
         notes = []
         if self.agent.replays and "replay_sums" not in state:
@@ -221,51 +196,46 @@ class Trainer:
         if state["worlds"] is None:
             self._begin_afresh(state["violations_under_way"])
             return [*notes, f"{self.spec.task} has no known state: resuming on fresh episodes, not bit for bit"]
-        self.worlds.set_state(_numpy(state["worlds"]))
+        self.vec_env.set_state(_numpy(state["worlds"]))
         return notes
 
     def _begin_afresh(self, violations: int) -> None:
-        """End the episodes that were under way, of which only the violations so far are known, and begin others."""
+        """Abandon the episodes under way, counting their violations, and begin new ones."""
         self.violations += violations
         for k in range(self.spec.environments):
             self.replay.abandon(k)
         self.agent.abandon()
-        self.worlds.reset(self.spec.seed + self.step)
+        self.vec_env.reset(self.spec.seed + self.step)
 
 
-def train(spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, loggers: Sequence[str] = ()) -> bool:
-    """Run ``spec`` in ``folder`` to its end, from its newest checkpoint if it has one.
+def train(spec: RunSpec, folder: RunFolder, callback: Callback = lambda row: None, loggers: Sequence[str] = ()) -> bool:
+    """Run ``spec`` in ``folder``, which holds its run.json, from its newest checkpoint if it has one.
 
-    Ctrl-C (or SIGTERM) takes a checkpoint after the step under way and returns False.
-
-    Args:
-        spec: what to run.
-        folder: where it lives; holds run.json already.
-        report: called with every row logged, and with ``{"message": ...}`` for what a person should know.
-        loggers: what gets the same numbers besides the CSV files: tensorboard, wandb, trackio.
+    Returns whether the run is finished: Ctrl-C or SIGTERM takes a checkpoint after the current step and ends it.
+    ``loggers`` are names of ``loggers.LOGGERS`` that get the same numbers as the CSV files.
     """
     with folder.lock():
-        return train_locked(spec, folder, report, loggers)
+        return train_locked(spec, folder, callback, loggers)
 
 
 def train_locked(
-    spec: RunSpec, folder: RunFolder, report: Report = lambda row: None, loggers: Sequence[str] = ()
+    spec: RunSpec, folder: RunFolder, callback: Callback = lambda row: None, loggers: Sequence[str] = ()
 ) -> bool:
-    """As ``train``, for whoever holds the folder's lock."""
+    """As ``train``, for a caller that holds the folder's lock."""
     torch.set_num_threads(1)
     refuse_linked_folders(folder.path)
-    return folder.done or _train(Trainer(spec, folder), report, loggers)
+    return folder.done or _train(Trainer(spec, folder), callback, loggers)
 
 
-def _train(trainer: Trainer, report: Report, loggers: Sequence[str]) -> bool:
+def _train(trainer: Trainer, callback: Callback, loggers: Sequence[str]) -> bool:
     spec, folder = trainer.spec, trainer.folder
     if checkpoint.checkpoints(folder.checkpoints):
         notes, complaints = checkpoint.use_newest(folder.checkpoints, trainer.restore)
         for message in [*complaints, *notes, f"resumed at step {trainer.step:,}"]:
-            report({"message": message})
+            callback({"message": message})
     else:
         folder.cut({})
-    with _Interrupts() as interrupts, Logs(folder, trainer.step, report, loggers) as logs:
+    with _Interrupts() as interrupts, Logs(folder, trainer.step, callback, loggers) as logs:
         while trainer.step < spec.steps and not interrupts.seen:
             trainer.advance()
             due, last = due_logs(trainer.step, spec), trainer.step >= spec.steps
@@ -288,14 +258,14 @@ def _log(trainer: Trainer, logs: Logs, names: tuple[str, ...]) -> None:
     rows = {"train.csv": trainer.train_row, "eval.csv": trainer.evaluation_row}
     for name in names:
         row, left_out = trainer.folder.fitted(name, rows[name]())
-        if left_out and name not in trainer.told:
-            trainer.told.add(name)
-            logs.report({"message": f"{name} was begun by an older slewrl, without {', '.join(left_out)}: left out"})
+        if left_out and name not in trainer.warned:
+            trainer.warned.add(name)
+            logs.callback({"message": f"{name} was begun by an older slewrl, without {', '.join(left_out)}: left out"})
         logs.write(name, row)
 
 
 class _Interrupts:
-    """Notes SIGINT and SIGTERM instead of raising, so that a step is never cut in two."""
+    """Notes SIGINT and SIGTERM instead of raising, so that no step is interrupted; a second one stops at once."""
 
     def __enter__(self) -> "_Interrupts":
         self.seen = False
@@ -309,22 +279,20 @@ class _Interrupts:
 
     def _note(self, *_: object) -> None:
         self.seen = True
-        self.__exit__()  # a second one stops at once
+        self.__exit__()
 
 
 def _plain(tree: Any) -> Any:
-    """Arrays as tensors, so that a checkpoint loads without running code."""
-    if isinstance(tree, dict):
-        return {key: _plain(value) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [_plain(value) for value in tree]
-    return torch.from_numpy(np.array(tree)) if isinstance(tree, np.ndarray) else tree
+    """A tree with tensors for arrays, so that a checkpoint loads without running code."""
+    return _mapped(tree, lambda x: torch.from_numpy(np.array(x)) if isinstance(x, np.ndarray) else x)
 
 
 def _numpy(tree: Any) -> Any:
     """The inverse of ``_plain``."""
+    return _mapped(tree, lambda x: x.numpy() if isinstance(x, torch.Tensor) else x)
+
+
+def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(tree, dict):
-        return {key: _numpy(value) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [_numpy(value) for value in tree]
-    return tree.numpy() if isinstance(tree, torch.Tensor) else tree
+        return {key: _mapped(value, change) for key, value in tree.items()}
+    return [_mapped(value, change) for value in tree] if isinstance(tree, list) else change(tree)
