@@ -40,7 +40,7 @@ def check_spec(spec: RunSpec) -> None:
     limits = with_reset_action(spec, load_limits(spec.task, spec.limits))
     if is_simulator(spec.task):
         check_simulator(spec.task)
-        agent = make_agent(spec, limits, Layout(limits.dim + 1))
+        agent = make_agent(spec, limits, Layout(limits.appended + 1))
         check_agent(spec, agent)
         if spec.start:
             check_start(spec, agent, limits, None)

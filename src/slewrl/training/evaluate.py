@@ -12,7 +12,7 @@ from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.envs.vec_env import Episode, VecEnv
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
-from slewrl.limits.augmented import previous_action
+from slewrl.limits.augmented import previous_action, previous_velocity
 from slewrl.metrics import RateUse, increment_density, increments_and_limits, rate_use, return_cv
 
 EVALUATION_SEED = 1_000_000
@@ -43,6 +43,8 @@ class Evaluation:
     """Every increment over its limit, (sum of lengths, d); in [-1, 1] for hard layers."""
     measures: tuple[dict[str, float], ...] = ()
     """What else the task measures, by episode."""
+    accelerates: bool = False
+    """Whether the limits have an acceleration, whose violations have a column of their own."""
 
     def row(self) -> dict[str, float]:
         """The columns of eval.csv; docs/metrics.md defines each."""
@@ -57,11 +59,16 @@ class Evaluation:
             "utilisation": float(np.average([use.utilisation for use in self.uses], weights=self.lengths)),
             "utilisation_mean": float(np.average([use.utilisation_mean for use in self.uses], weights=self.lengths)),
             "violations": sum(use.violations for use in self.uses),
+            **self._sharp(*self.uses),
             "violation_rate": sum(use.violations for use in self.uses) / (steps * joints),
             "raw_violation_rate": self.raw_violations / (steps * joints),
             **self._measured(),
             **{f"utilisation_{i}": float(value) for i, value in enumerate(per_joint)},
         }
+
+    def _sharp(self, *uses: RateUse) -> dict[str, float]:
+        """The column for violations of the acceleration, if there is a limit on it."""
+        return {"acceleration_violations": sum(use.acceleration_violations for use in uses)} if self.accelerates else {}
 
     def _measured(self) -> dict[str, float]:
         """Means of the task's own measures: of what happens once an episode by episode, of the rest by step."""
@@ -79,6 +86,7 @@ class Evaluation:
                 "reward_mean": float(self.returns[k] / self.lengths[k]),
                 "utilisation": use.utilisation,
                 "violations": use.violations,
+                **self._sharp(use),
                 **(self.measures[k] if self.measures else {}),
             }
             for k, use in enumerate(self.uses)
@@ -114,8 +122,7 @@ def evaluate(
         total, steps, done = 0.0, 0, False
         while not done:
             action = act(torch.from_numpy(observation[None]))
-            judged, prev = action.judged.numpy(), env.previous[None]
-            raw += int(env.limits.outside(judged, prev).sum())
+            raw += int(env.history.outside(action.judged.numpy()).sum())
             step = checked_step(env, action.executed[0].numpy(), f"{where}, step {steps + 1}")
             observation, reward, terminated, truncated, info = step
             total, steps, done = total + reward, steps + 1, terminated or truncated
@@ -125,7 +132,8 @@ def evaluate(
         uses.append(replace(use, violations=use.violations + extra_violations(actions, env.limits)))
         moved, allowed = increments_and_limits(actions, env.limits)
         increments.append(moved / allowed)
-    return Evaluation(np.array(returns), np.array(lengths), tuple(uses), raw, np.concatenate(increments))
+    found = np.array(returns), np.array(lengths), tuple(uses), raw, np.concatenate(increments)
+    return Evaluation(*found, accelerates=env.limits.grid is not None)
 
 
 def evaluate_vec_env(
@@ -159,6 +167,7 @@ def evaluate_vec_env(
         raw,
         np.concatenate([moved / allowed for moved, allowed in moves]),
         tuple(episode.measures for episode in over),
+        limits.grid is not None,
     )
 
 
@@ -170,9 +179,16 @@ def _first_episodes(act: Act, worlds: VecEnv) -> tuple[list[Episode], int]:
         seen = worlds.observations
         action = act(torch.from_numpy(seen))
         running = [k for k in range(worlds.count) if k not in first]
-        previous = previous_action(seen, worlds.limits.dim)
-        raw += int(worlds.limits.outside(action.judged.numpy()[running], previous[running]).sum())
+        raw += int(_outside(action.judged.numpy()[running], seen[running], worlds.limits).sum())
         moved = worlds.step(action.executed.numpy())
         for k, episode in zip(np.flatnonzero(moved.ended), worlds.episodes, strict=True):
             first.setdefault(int(k), episode)
     return [first[k] for k in range(worlds.count)], raw
+
+
+def _outside(action: NDArray[np.float32], seen: NDArray[np.float32], limits: RateLimits) -> NDArray[np.bool_]:
+    """Which joints of actions (k, d) are outside F_t after augmented observations (k, n)."""
+    previous = previous_action(seen, limits.dim)
+    if limits.grid is None:
+        return limits.outside(action, previous)
+    return limits.outside(action, previous, previous.astype(np.float64) - previous_velocity(seen, limits.dim))
