@@ -97,6 +97,7 @@ class ArrayLayer:
 
     def _enter_viable(self, viable: ViableArrays, v: Floats, prev: Floats, velocity: Floats) -> Floats:
         box = viable.edges(prev, velocity)
+        command: Floats
         if self._holds:
             command = box.anchor + np.where(v >= self._zero, box.top - box.anchor, box.anchor - box.bottom) * v
         else:
