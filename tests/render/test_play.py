@@ -272,3 +272,10 @@ def test_a_live_view_needs_viser_or_serves(run, monkeypatch):
     said, left = [], iter([True] * 14)
     view(walker.env, walker.act, 0, said.append, lambda: next(left, False))
     assert "walking at http://localhost:" in said[0] and walker.env.clock[0] == 14 - 10
+
+
+def test_the_acceleration_of_a_bundle_is_that_of_its_world():
+    for dt in (None, 0.02):
+        limits = RateLimits(0.1, -1, 1, names=["a", "b"], dt=dt, acceleration=[60, 0.02], deceleration=[70, 0.05])
+        assert play._limits_of(limits) == limits
+    assert play._limits_of(RateLimits.preset("G1", "paper").with_reset(None)).grid is None

@@ -188,7 +188,7 @@ class FastSAC(Copied, OffPolicy):
         self.critics = Critics(n + d, config, generator).to(self.device)
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
         self.averaged = copy.deepcopy(self.actor).requires_grad_(False)
-        self.normalizer = Normalizer(n, d).to(self.device)
+        self.normalizer = Normalizer(n, limits.appended).to(self.device)
         self.atoms = torch.linspace(*config.value_range, config.atoms, device=self.device)
         self.log_alpha = torch.full((1,), math.log(config.initial_temperature), device=self.device).requires_grad_()
         self.target_entropy = layer.target_entropy(limits) + (config.target_entropy_per_joint + 1) * d
@@ -197,6 +197,8 @@ class FastSAC(Copied, OffPolicy):
         self.critic_step = self._adam(self.critics.parameters(), config.weight_decay)
         self.alpha_step = self._adam([self.log_alpha], 0.01)
         limits.rounded(torch.float32, self.atoms.device)  # cached here, since a compiled function could not
+        if limits.grid is not None:
+            limits.on_grid(torch.float32, self.atoms.device)
         self._join()
         self.updates, self.actor_steps = 0, 0
         self.utility = torch.zeros((), device=self.device)
@@ -232,7 +234,7 @@ class FastSAC(Copied, OffPolicy):
 
     def latent_module(self) -> nn.Module:
         """See ``Agent``; normalisation is part of the module."""
-        normalizer = Normalizer(self.actor.trunk[0].in_features, self.joints)  # type: ignore[arg-type]
+        normalizer = Normalizer(self.actor.trunk[0].in_features, self.limits.appended)  # type: ignore[arg-type]
         normalizer.shift.copy_(self.normalizer.shift[self.privileged :])
         normalizer.scale.copy_(self.normalizer.scale[self.privileged :])
         parts = copy.deepcopy([self.averaged.trunk, self.averaged.mean])

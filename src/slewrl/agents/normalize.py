@@ -1,4 +1,4 @@
-"""A running normaliser of observations, which leaves the previous action alone."""
+"""A running normaliser of observations, which leaves the history of actions alone."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 class Normalizer(nn.Module):
     """(x - mean) / (std + epsilon) by entry, over everything ``update`` was shown; until then the identity.
 
-    The last ``kept`` entries, the previous action, pass through bit for bit: the layer needs them unnormalised.
+    The last ``kept`` entries, the previous action and what else F_t depends on, pass through bit for bit.
 
     Args:
         size: n, entries of an observation.

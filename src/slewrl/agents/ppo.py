@@ -154,7 +154,7 @@ class PPO(Copied, Agent):
         self.flat, self.grad = torch.zeros(parameters), torch.zeros(parameters)
         self._join()
         self.optimiser = Adam(self.flat, self.grad, config.learning_rate, config.max_grad_norm, 1e-5)
-        self.normalizer = Normalizer(n, d)
+        self.normalizer = Normalizer(n, limits.appended)
         self.rollout: Rollout | None = None
         """The steps since the last update; None before the first step."""
         self.action_value = self._action_value(n)
@@ -315,7 +315,7 @@ class PPO(Copied, Agent):
         """The gradient (B, d) of lambda E[penalty] by newly sampled latents, and their noise."""
         noise = self._noise(mean.shape)
         latent = torch.from_numpy(mean + std * noise.numpy())
-        judged, penalty, vjp_fn = self.layer.vjp(latent, self.limits.box(batch.previous, check=False))
+        judged, penalty, vjp_fn = self.layer.vjp(latent, self.limits.box_after(batch.seen))
         weight = torch.full_like(penalty, self.layer.penalty_weight / len(mean))
         return vjp_fn(torch.zeros_like(judged), weight).numpy(), noise.numpy()
 
@@ -406,8 +406,8 @@ class _Minibatch:
     def __init__(self, size: int, width: int, n: int, d: int) -> None:
         self.table = np.empty((size, width), np.float32)
         whole = torch.from_numpy(self.table)
-        self.seen, self.previous = whole[:, :n], previous_action(whole[:, :n], d)
-        """(B, n), as the networks see it, and the previous action (B, d)."""
+        self.seen = whole[:, :n]
+        """(B, n), as the networks see it."""
         self.latent, self.mean = self.table[:, n : n + d], self.table[:, n + d : n + 2 * d]
         """(B, d) each: the latent and the mean it was sampled about."""
         self.log_prob, self.advantage = self.table[:, n + 2 * d], self.table[:, n + 2 * d + 1]

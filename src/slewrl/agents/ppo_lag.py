@@ -20,7 +20,7 @@ from slewrl.agents.config import NOT_NEGATIVE, SHARE
 from slewrl.agents.ppo import PPO, PPOConfig, _flat
 from slewrl.layers.base import ActionLayer
 from slewrl.limits import RateLimits
-from slewrl.limits.augmented import previous_action
+from slewrl.limits.augmented import previous_action, previous_velocity
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,10 @@ class PPOLag(PPO):
         # The executed action is the previous action of the next observation.
         seen = (rollout.next_observation, rollout.observation)
         executed, previous = (previous_action(_flat(x), self.joints) for x in seen)
-        return self.limits.outside(executed, previous).mean(-1).reshape(rollout.reward.shape)
+        before = None
+        if self.limits.grid is not None:
+            before = previous.astype(np.float64) - previous_velocity(_flat(rollout.observation), self.joints)
+        return self.limits.outside(executed, previous, before).mean(-1).reshape(rollout.reward.shape)
 
     def state_dict(self) -> dict[str, Any]:
         """See ``Agent``."""

@@ -77,6 +77,11 @@ class Augment(CopiedEpisode, gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordCo
         return self.history.previous[0]
 
     @property
+    def previous_velocity(self) -> NDArray[Any] | None:
+        """The last increment, (d,), where an acceleration limit makes it matter; else None."""
+        return None if self.limits.grid is None else self.history.velocity[0]
+
+    @property
     def actions(self) -> NDArray[Any]:
         """(T + 1, d): the reset action, and the actions executed since."""
         return self.history.actions()
@@ -141,6 +146,11 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
     def previous(self) -> NDArray[Any]:
         """(N, d): the action that each environment executed last."""
         return self.history.previous
+
+    @property
+    def previous_velocity(self) -> NDArray[Any] | None:
+        """(N, d): the last increment of each environment, where an acceleration limit makes it matter; else None."""
+        return None if self.limits.grid is None else self.history.velocity
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None

@@ -36,7 +36,8 @@ UNSAID: dict[str, Unsaid] = {"latent": "warn", "absolute": "refuse"}
 class RateLimit(Augment):
     """Maps every action into F_t, and adds the previous action to observations.
 
-    The previous applied action is the last d entries of a flat observation, or ``previous_action`` in a Dict.
+    The previous applied action is the last d entries of a flat observation, or ``previous_action`` in a Dict. With an
+    acceleration limit the last increment is in the d entries before it, or ``previous_velocity``.
     ``info["applied_action"]`` is the action that the environment got; ``info["rate_use"]``, at the end of an episode,
     has the utilisation of the limits and the exact number of violations.
 
@@ -47,7 +48,8 @@ class RateLimit(Augment):
             action space.
         layer: the layer, or its name. In mode "absolute" only ``budget`` makes a difference.
         mode: "latent": the action is a latent for the layer. "absolute": it is a command, which is clipped to F_t and,
-            with the layer ``budget``, moved towards the previous action until it is within the budget.
+            with the layer ``budget``, moved towards the previous action until it is within the budget. With an
+            acceleration limit a joint brakes for its command, so that it does not swing past it.
         bound: the bound on actions in mode "latent". None: the action is w in [-1, 1]^d, which stands for the latent
             u = w / sqrt(1 - w^2) (in DD-SRad, the share of the limit to use); a number B: the action is u itself, in
             [-B, B]^d, for Gaussian policies (PPO); inf: u without bounds, if the framework accepts that.
@@ -82,7 +84,7 @@ class RateLimit(Augment):
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step the environment with the limited action."""
-        applied = self.map(action, self.previous)
+        applied = self.map(action, self.previous, self.previous_velocity)
         observation, reward, terminated, truncated, info = self._execute(applied)
         return observation, reward, terminated, truncated, {**info, "applied_action": self.previous.copy()}
 
@@ -110,7 +112,7 @@ class RateLimitVector(AugmentVector):
 
     def step(self, actions: NDArray[Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step the environments with the limited actions; those that accompany a reset of NEXT_STEP have no effect."""
-        applied = self.map(actions, self.previous)
+        applied = self.map(actions, self.previous, self.previous_velocity)
         observations, rewards, terminated, truncated, info = super().step(applied)
         return observations, rewards, terminated, truncated, {**info, "applied_action": applied}
 
@@ -134,12 +136,12 @@ class ActionMap:
             reach = self.dtype.type(1.0 if bound is None else bound)
             self.space = spaces.Box(-reach, reach, (limits.dim,), self.dtype)
 
-    def __call__(self, action: NDArray[Any], prev: NDArray[Any]) -> NDArray[Any]:
-        """The applied actions (..., d), in F_t."""
+    def __call__(self, action: NDArray[Any], prev: NDArray[Any], velocity: NDArray[Any] | None = None) -> NDArray[Any]:
+        """The applied actions (..., d), in F_t; the last increment ``velocity`` matters with an acceleration limit."""
         given = np.asarray(action, self.dtype)
         if given.shape != prev.shape:
             raise ValueError(f"action has shape {given.shape}, expected {prev.shape}")
-        return self._apply(given, prev)
+        return self._apply(given, prev, velocity)
 
 
 def limits_of(task: str, given: RateLimits | str | Path | Values, space: Any) -> RateLimits:

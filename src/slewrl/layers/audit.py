@@ -16,15 +16,18 @@ from torch import Tensor
 
 from slewrl.layers.base import ActionLayer
 from slewrl.layers.truncnorm import TruncNorm
-from slewrl.limits import RateLimits, boxmath
+from slewrl.limits import RateLimits, boxmath, viability
 from slewrl.limits.box import FeasibleBox, LimitTensors, round_limits
 from slewrl.limits.rate_limits import Edges
+from slewrl.limits.viable_box import ViableBox
 
 Scale = Literal["tiny", "ordinary", "huge"]
 """The magnitudes within a float format: near the subnormals, about 1, or up to the largest allowed."""
 Mapping = Callable[[Tensor, FeasibleBox], Tensor]
 """A map (latent, box) -> executed action, all (..., d)."""
 BLOCK_ROWS = 4096
+STRETCH, RESTARTS = 20, 0.01
+"""Chains under acceleration limits: the steps between two changes of rates, and the share of steps that start anew."""
 
 
 @dataclass
@@ -39,12 +42,17 @@ class Tally:
     overshoot: float = 0.0
     """The largest |a - prev| / delta - 1 among the violations, 0 without any."""
     seconds: float = 0.0
+    rate: int = 0
+    """The number of violations of the rate."""
+    bounds: int = 0
+    """The number of violations of the range; one case can violate several limits."""
+    acceleration: int = 0
+    """The number of violations of the acceleration."""
 
     def __iadd__(self, other: "Tally") -> "Tally":
         """Add the counts of another audit."""
-        self.cases += other.cases
-        self.violations += other.violations
-        self.nan += other.nan
+        for key in ("cases", "violations", "nan", "rate", "bounds", "acceleration"):
+            setattr(self, key, getattr(self, key) + getattr(other, key))
         self.overshoot = max(self.overshoot, other.overshoot)
         self.seconds += other.seconds
         return self
@@ -165,6 +173,19 @@ def adversarial_prevs(rows: int, limits: RateLimits, dtype: torch.dtype, generat
     return torch.clamp(prev, low, high)
 
 
+def adversarial_velocities(prev: Tensor, limits: RateLimits, generator: torch.Generator) -> Tensor:
+    """Make last increments from which every joint can still stop, many as large as that allows; prev is on the grid."""
+    grid = limits.on_grid(prev.dtype, prev.device)
+    here = prev.double() / grid.unit
+    below, above = (
+        viability.fastest(room, grid.deceleration, xp=torch) for room in (here - grid.low, grid.high - here)
+    )
+    least = -torch.minimum(below + grid.deceleration, grid.down)
+    most = torch.minimum(above + grid.deceleration, grid.up)
+    share = 2 * torch.rand(prev.shape, generator=generator, dtype=torch.float64) - 0.5  # half of them beyond an end
+    return ((least + (most - least) * share.clamp(0, 1)).round() * grid.unit).to(prev.dtype)
+
+
 def adversarial_cases(
     limits: RateLimits, dtype: torch.dtype, cases: int, seed: int, edges: Edges = "guard", of_step: bool = False
 ) -> Iterator[tuple[Tensor, FeasibleBox]]:
@@ -175,23 +196,56 @@ def adversarial_cases(
         size = min(BLOCK_ROWS, rows - start)
         prev = adversarial_prevs(size, limits, dtype, generator)
         rates = adversarial_rates(size, limits, dtype, generator) if of_step else None
-        box = limits.box(prev, check=False, delta=rates, edges=edges)
+        velocity = None
+        if limits.grid is not None:
+            prev = limits.clamp(prev)
+            velocity = adversarial_velocities(prev, limits, generator)
+        box = limits.box(prev, check=False, velocity=velocity, delta=rates, edges=edges)
         yield adversarial_latents(tuple(prev.shape), dtype, generator), box
 
 
-def judge(action: Tensor, prev: Tensor, limits: RateLimits | LimitTensors) -> Tally:
-    """Count exactly the joints of ``action`` (..., d) outside F_t(prev); for a box, pass ``box.exact`` as limits."""
+def judge(
+    action: Tensor, prev: Tensor, limits: RateLimits | LimitTensors, sharp: NDArray[np.bool_] | None = None
+) -> Tally:
+    """Count exactly the joints of ``action`` (..., d) outside F_t(prev); for a box, pass ``box.exact`` as limits.
+
+    ``sharp`` marks the joints that broke their acceleration.
+    """
     wide_action, wide_prev = action.double().numpy(), prev.double().numpy()
     down, up, low, high = (np.asarray(x) for x in (limits.down, limits.up, limits.low, limits.high))
     outside = boxmath.outside(wide_action, wide_prev, down, up, low, high)
-    tally = Tally(cases=outside.size, violations=int(outside.sum()))
-    if tally.violations:
+    broken = outside if sharp is None else outside | sharp
+    tally = Tally(
+        cases=outside.size, violations=int(broken.sum()), acceleration=0 if sharp is None else int(sharp.sum())
+    )
+    if outside.any():
         with np.errstate(all="ignore"):
             step = wide_action - wide_prev
             excess = np.where(step > 0, step / up, -step / down)[outside] - 1
         tally.nan = int(np.isnan(wide_action).sum())
         tally.overshoot = float(np.nanmax(np.append(excess, 0.0)))
+        tally.rate = int(boxmath.outside(wide_action, wide_prev, down, up, -np.inf, np.inf).sum())
+        tally.bounds = int((~((wide_action >= low) & (wide_action <= high))).sum())
     return tally
+
+
+def judge_box(action: Tensor, box: FeasibleBox, before: Tensor | None = None) -> Tally:
+    """Count exactly the joints of ``action`` (..., d) outside a box.
+
+    With an acceleration limit ``before`` (..., d) is the action before ``box.prev``, by default prev - velocity.
+    """
+    if not isinstance(box, ViableBox):
+        return judge(action, box.prev, box.exact)
+    prev = box.prev.double()
+    before = prev - box.velocity.double() if before is None else before.double()
+    sharp = viability.too_sharp(action.double(), prev, before, *box.grid.exact)
+    return judge(action, box.prev, allowed_rates(box), sharp)
+
+
+def allowed_rates(box: ViableBox) -> LimitTensors:
+    """The exact limits of a box, where a joint above a rate of this step may brake to it as fast as it can."""
+    slower = viability.brake(box.velocity.double(), box.grid.deceleration * box.grid.unit, xp=torch)
+    return box.exact._replace(up=torch.maximum(box.exact.up, slower), down=torch.maximum(box.exact.down, -slower))
 
 
 def judge_budget(action: Tensor, prev: Tensor, limits: RateLimits | LimitTensors, budget: float) -> Tally:
@@ -230,7 +284,7 @@ def audit(
     with torch.inference_mode():
         for latent, box in adversarial_cases(limits, dtype, cases, seed, edges, of_step):
             executed = mapping(latent, box)
-            total += judge(executed, box.prev, box.exact)
+            total += judge_box(executed, box)
             total.violations += judge_budget(executed, box.prev, box.exact, budget).violations if budget else 0
     total.seconds = time.process_time() - start
     return total
@@ -245,7 +299,12 @@ def audit_chain(
     seed: int = 0,
     budget: float | None = None,
 ) -> Tally:
-    """Audit a mapping over ``steps`` steps, each executed action fed back as prev, some latents bang-bang."""
+    """Audit a mapping over ``steps`` steps, each executed action fed back as prev, some latents bang-bang.
+
+    With an acceleration limit, rates also shrink and grow while joints move, and lanes start anew from poses at rest.
+    """
+    if limits.grid is not None:
+        return _audit_motion(mapping, limits, dtype, steps, lanes, seed)
     start = time.process_time()
     generator = torch.Generator().manual_seed(seed)
     prev = adversarial_prevs(lanes, limits, dtype, generator)
@@ -264,5 +323,31 @@ def audit_chain(
             trace = torch.stack(path)
             total += judge(trace[1:], trace[:-1], limits)
             total.violations += judge_budget(trace[1:], trace[:-1], limits, budget).violations if budget else 0
+    total.seconds = time.process_time() - start
+    return total
+
+
+def _audit_motion(mapping: Mapping, limits: RateLimits, dtype: torch.dtype, steps: int, lanes: int, seed: int) -> Tally:
+    start, total, shape = time.process_time(), Tally(), (lanes, limits.dim)
+    generator = torch.Generator().manual_seed(seed)
+
+    def chance(of: tuple[int, ...], share: float) -> Tensor:
+        return torch.rand(of, generator=generator) < share
+
+    before = prev = limits.clamp(adversarial_prevs(lanes, limits, dtype, generator))
+    with torch.inference_mode():
+        for step in range(steps):
+            if step % STRETCH == 0:  # long runs against one bound, then the other, under full or lower rates
+                bang = torch.where(chance(shape, 0.5), -1e4, 1e4).to(dtype)
+                lower = adversarial_rates(lanes, limits, dtype, generator)
+                rates = lower if chance((), 0.5) else None
+            pose = limits.clamp(adversarial_prevs(lanes, limits, dtype, generator))
+            anew = chance((lanes, 1), RESTARTS)
+            before, prev = torch.where(anew, pose, before), torch.where(anew, pose, prev)
+            latent = torch.where(chance(shape, 0.7), bang, adversarial_latents(shape, dtype, generator))
+            box = limits.box(prev, check=False, velocity=prev - before, delta=rates)
+            executed = mapping(latent, box)
+            total += judge_box(executed, box, before)
+            before, prev = prev, executed
     total.seconds = time.process_time() - start
     return total

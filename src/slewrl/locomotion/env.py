@@ -96,8 +96,9 @@ class Locomotion(Uncopied):
         """Control steps since the current episode began."""
         self.history = CountedHistory(self.limits, np.tile(self.reset_action, (n, 1)))
         """What the actuators got."""
-        self.given = np.tile(self.reset_action, (n, self.options.delay + 1, 1))
-        """(N, delay + 1, d): the policy's last actions, newest first."""
+        least = 1 if self.limits.grid is None else 2  # its last increment is part of what it sees
+        self.given = np.tile(self.reset_action, (n, max(self.options.delay + 1, least), 1))
+        """(N, at least delay + 1, d): the policy's last actions, newest first."""
         self.delay = np.zeros(n, np.int64)
         self.command, self.target_heading, self.turns = np.zeros((n, 3)), np.zeros(n), np.zeros(n)
         self.frequency, self.first_phase = np.ones(n), np.zeros(n)
@@ -144,7 +145,7 @@ class Locomotion(Uncopied):
         if self._disturb():
             base = frames.base(self.physics.qpos, self.physics.qvel)
         next_obs = self._observe(self.everyone, base)
-        next_obs[exploded, : -self.limits.dim] = self.observations[exploded, : -self.limits.dim]
+        next_obs[exploded, : -self.limits.appended] = self.observations[exploded, : -self.limits.appended]
         self.episodes = []
         self.observations = next_obs
         if ended.any():
@@ -241,9 +242,11 @@ class Locomotion(Uncopied):
         if self.terrain is not None:
             ground = self.terrain.scan(base.position[:, :2], frames.yaw(base.forward))
             parts.append((base.position[:, 2:] - self.robot.base_height).astype(np.float32) - ground)
+        if self.limits.grid is not None:
+            parts.append(self.given[ids, 0] - self.given[ids, 1])
         # The previous action is float32 already, so that it stays the same to the bit.
         seen = np.concatenate([*parts, self.given[ids, 0]], 1, dtype=np.float32, casting="same_kind")
-        self._blur(seen[:, self.layout.privileged : -self.limits.dim])
+        self._blur(seen[:, self.layout.privileged : -self.limits.appended])
         return seen
 
     def _blur(self, seen: NDArray[np.float32]) -> None:

@@ -148,12 +148,14 @@ def layout(task: Task, robot: RobotSpec, limits: RateLimits) -> Layout:
         blocks |= dict.fromkeys(("gait_sines", "gait_cosines"), (np.array([1, 0]), np.ones(2, np.float32)))
     if task.ground == "rough":
         blocks["height_scan"] = (SCAN_MIRROR, np.ones(len(SCAN_MIRROR), np.float32))
+    seen = len(blocks)
+    blocks |= dict.fromkeys(("previous_velocity",) if limits.grid is not None else (), joints)
     blocks["previous_action"] = joints
     sizes = [len(index) for index, _ in blocks.values()]
     starts = np.cumsum([0, *sizes])
     whole = np.concatenate([start + i for start, (i, _) in zip(starts, blocks.values(), strict=False)])
     mirror = Mirror(whole, np.concatenate([s for _, s in blocks.values()]), *joints) if mirrored else None
-    parts = tuple(zip(blocks, sizes, strict=True))[1:-1]
+    parts = tuple(zip(blocks, sizes, strict=True))[1:seen]
     return Layout(int(starts[-1]), privileged=3, mirror=mirror, parts=parts)
 
 
@@ -169,4 +171,6 @@ def _alike(robot: RobotSpec, limits: RateLimits, index: NDArray[np.int64], sign:
     )
     pairs = [(servos[index], servos), (down, limits.down), (up, limits.up), (low, limits.low), (high, limits.high)]
     pairs.append((sign * robot.default_pose[index], robot.default_pose))
+    if limits.acceleration is not None and limits.deceleration is not None:
+        pairs += [(array[index], array) for array in (limits.acceleration, limits.deceleration)]
     return all(np.allclose(image, original) for image, original in pairs)

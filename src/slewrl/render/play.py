@@ -1,6 +1,7 @@
 """Films and pictures of a trained policy's episodes, or of a bundle that walks a robot."""
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -187,27 +188,37 @@ def _controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
         raise UserFacingError(f'a bundle needs ONNX Runtime ({error}): pip install "slewrl[onnx]"') from None
     controller = Controller(path)
     found, trained = controller.bundle, controller.bundle.manifest["provenance"].get("spec", {})
-    fields = ("up", "down", "low", "high", "names", "groups", "dt", "units")
-    limits = RateLimits(**{key: getattr(found.limits, key) for key in fields})
+    limits = _limits_of(found.limits)
     if trained.get("task") == task:
         options = trained["task_options"] | options
     env: Any = make_vec_env(task, limits, 1, options, training=False)
     gives = [("privileged", env.layout.privileged), *env.layout.parts]
     if list(found.observation) not in (gives, gives[1:]):
         raise ValueError(f"{path} sees {dict(found.observation)}, expected what {task} gives: {dict(gives)}")
-    d, first = env.limits.dim, 0 if list(found.observation) == gives else env.layout.privileged
+    history, first = env.limits.appended, 0 if list(found.observation) == gives else env.layout.privileged
 
     def act(seen: NDArray[np.float32]) -> NDArray[np.float32]:
         if env.clock[0] == 0:
             controller.start(env.reset_action)
         prev = controller.prev
-        command = controller.step(seen[0, first:-d])
+        command = controller.step(seen[0, first:-history])
         executed = _narrow(command, prev)
         if (executed != command).any():  # the limit is on the change from what the motors got
             controller.start(executed, ramp=controller.ramping)
         return executed[None]
 
     return Walker(env, act)
+
+
+def _limits_of(found: Any) -> RateLimits:
+    """The limits of a bundle as RateLimits, with its acceleration, if it has one; both have it per step squared."""
+    fields = ("up", "down", "low", "high", "names", "groups", "dt", "units")
+    parts = {key: getattr(found, key) for key in fields}
+    unit = Fraction(found.dt) ** 2 if found.dt else Fraction(1)
+    for key in ("acceleration", "deceleration"):
+        if (per_step := getattr(found, key, None)) is not None:
+            parts[key] = [Fraction(float(x)) / unit for x in per_step]
+    return RateLimits(**parts)
 
 
 def _narrow(command: NDArray[np.float64], prev: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -43,7 +43,7 @@ def check_spec(spec: RunSpec) -> None:
     else:
         vec_env = make_vec_env(spec.task, limits, 1, spec.task_options)
         limits, layout = vec_env.limits, vec_env.layout
-    agent = make_agent(spec, limits, layout or Layout(limits.dim + 1))
+    agent = make_agent(spec, limits, layout or Layout(limits.appended + 1))
     check_agent(spec, agent)
     if spec.start:
         check_start(spec, agent, limits, layout)

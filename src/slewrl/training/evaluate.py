@@ -12,7 +12,7 @@ from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.envs.vec_env import Episode, VecEnv
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
-from slewrl.limits.augmented import previous_action
+from slewrl.limits.augmented import previous_action, previous_velocity
 from slewrl.metrics import RateUse, increment_density, increments_and_limits, rate_use, return_cv
 
 EVALUATION_SEED = 1_000_000
@@ -45,6 +45,8 @@ class Evaluation:
     """Every increment over its limit, (sum of lengths, d); in [-1, 1] for hard layers."""
     measures: tuple[dict[str, float], ...]
     """What else the task measures of each episode."""
+    accelerates: bool = False
+    """Whether the limits have an acceleration, whose violations have a column of their own."""
 
     def row(self) -> dict[str, float]:
         """The columns of eval.csv; docs/metrics.md defines each."""
@@ -59,11 +61,16 @@ class Evaluation:
             "utilisation": float(np.average([use.utilisation for use in self.uses], weights=self.lengths)),
             "utilisation_mean": float(np.average([use.utilisation_mean for use in self.uses], weights=self.lengths)),
             "violations": sum(use.violations for use in self.uses),
+            **self._sharp(*self.uses),
             "violation_rate": sum(use.violations for use in self.uses) / (steps * joints),
             "raw_violation_rate": self.raw_violations / (steps * joints),
             **self._mean_measures(),
             **{f"utilisation_{i}": float(value) for i, value in enumerate(per_joint)},
         }
+
+    def _sharp(self, *uses: RateUse) -> dict[str, float]:
+        """The column for violations of the acceleration, if there is a limit on it."""
+        return {"acceleration_violations": sum(use.acceleration_violations for use in uses)} if self.accelerates else {}
 
     def _mean_measures(self) -> dict[str, float]:
         """Means of the task's own measures: over episodes for those in ONCE, over steps for the rest."""
@@ -81,6 +88,7 @@ class Evaluation:
                 "reward_mean": float(self.returns[k] / self.lengths[k]),
                 "utilisation": use.utilisation,
                 "violations": use.violations,
+                **self._sharp(use),
                 **self.measures[k],
             }
             for k, use in enumerate(self.uses)
@@ -115,7 +123,7 @@ def evaluate(
         total, steps, done = 0.0, 0, False
         while not done:
             action = act(torch.from_numpy(observation[None]))
-            raw += int(env.limits.outside(action.judged.numpy(), env.previous[None]).sum())
+            raw += int(env.history.outside(action.judged.numpy()).sum())
             steps += 1
             step = checked_step(env, action.executed[0].numpy(), f"{where}, step {steps}")
             observation, reward, terminated, truncated, _ = step
@@ -147,12 +155,19 @@ def _first_episodes(act: Act, vec_env: VecEnv) -> tuple[list[Episode], int]:
         observations = vec_env.observations
         action = act(torch.from_numpy(observations))
         running = [k for k in range(vec_env.count) if k not in first]
-        previous = previous_action(observations, vec_env.limits.dim)
-        raw += int(vec_env.limits.outside(action.judged.numpy()[running], previous[running]).sum())
+        raw += int(_outside(action.judged.numpy()[running], observations[running], vec_env.limits).sum())
         result = vec_env.step(action.executed.numpy())
         for k, episode in zip(np.flatnonzero(result.ended), vec_env.episodes, strict=True):
             first.setdefault(int(k), episode)
     return [first[k] for k in range(vec_env.count)], raw
+
+
+def _outside(action: NDArray[np.float32], observation: NDArray[np.float32], limits: RateLimits) -> NDArray[np.bool_]:
+    """Which joints of actions (k, d) are outside F_t after augmented observations (k, n)."""
+    previous = previous_action(observation, limits.dim)
+    if limits.grid is None:
+        return limits.outside(action, previous)
+    return limits.outside(action, previous, previous.astype(np.float64) - previous_velocity(observation, limits.dim))
 
 
 def _evaluation(episodes: list[Episode], raw: int, limits: RateLimits, extra_violations: ExtraViolations) -> Evaluation:
@@ -168,4 +183,5 @@ def _evaluation(episodes: list[Episode], raw: int, limits: RateLimits, extra_vio
         raw,
         np.concatenate([increments / allowed for increments, allowed in moves]),
         tuple(episode.measures for episode in episodes),
+        limits.grid is not None,
     )

@@ -227,7 +227,7 @@ def provenance() -> dict[str, str]:
     made |= {"python": platform.python_version(), "processor": processor()}
     checkout = Path(__file__).parents[3]
     if (checkout / ".git").exists():
-        command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=10"]
+        command = ["git", "-C", str(checkout), "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=10"]
         with suppress(OSError):
             made["commit"] = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     return made
