@@ -258,6 +258,9 @@ def test_a_joint_without_a_limit_beside_others_moves_as_its_rate_allows(tmp_path
         np.array([0.0, limits.grid.high[1] * limits.grid.unit[1], 0.0]), velocity=np.array([0, rate[1], 0])
     )
     assert near.high[1] == near.prev[1]  # and no room to brake is needed
+    both = one(tmp_path, "max_acceleration: 5, max_deceleration: 8", acceleration="none")
+    assert both.grid is None  # that of slowing down goes, too
+    path = written(tmp_path, MIXED)
     for nothing in ("none", {"*": None}, math.inf):
         plain = RateLimits.from_joint_limits_yaml(path, dt="0.02", acceleration=nothing)
         assert plain.grid is None and plain.acceleration is None

@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 import tyro
 from rich.box import SIMPLE_HEAD
 from rich.measure import Measurement
@@ -200,10 +199,10 @@ def _about_acceleration(limits: "RateLimits") -> Iterator[str]:
     if names := [name for name, idle in zip(limits.names, free, strict=True) if idle]:
         yield f"acceleration never binding, at twice the rate per step or more: {', '.join(names)}"
     for key in ("acceleration", "deceleration"):
-        useful = np.minimum(getattr(limits, key), widest * grid.unit)
+        useful = getattr(limits, key).clip(max=widest * grid.unit)
         lost = 1 - getattr(grid, key) * grid.unit / useful
         said = [f"{name} {share:.1%}" for name, share in zip(limits.names, lost, strict=True) if share > LOST]
-        if said and (key == "acceleration" or not np.array_equal(limits.acceleration, limits.deceleration)):
+        if said and (key == "acceleration" or (limits.acceleration != limits.deceleration).any()):
             yield f"lost of the {key} to the grid of commands: {', '.join(said)}"
 
 
