@@ -56,6 +56,48 @@ def test_limits_for_ros2(slewrl, tmp_path):
     assert not (tmp_path / "x.yaml").exists()
 
 
+PANDA = URDF.parent / "panda_joint_limits.yaml"
+
+
+def test_limits_of_an_arm_with_accelerations(slewrl, tmp_path):
+    result = slewrl("limits", PANDA, "--dt", "0.02", "--safety", "0.5", "--out", "arm.yaml")
+    assert result.returncode == 0, result.stderr
+    row = next(line for line in result.stdout.splitlines() if "panda_joint4" in line).split()
+    assert row[2:6] == ["1.087", "0.02175", "6.25", "0.0025"]  # after joint and group; safety halves both
+    assert "acc/s²" in result.stdout and "lost of the" not in result.stdout and "volume" not in result.stdout
+    limits = RateLimits.from_yaml(tmp_path / "arm.yaml")
+    assert limits == RateLimits.from_joint_limits_yaml(PANDA, dt=0.02, safety=0.5) and limits.grid is not None
+    again = slewrl("limits", "arm.yaml", "--format", "ros2")
+    assert again.returncode == 0
+    back = RateLimits.from_joint_limits_yaml(tmp_path / "joint_limits.yaml", dt=0.02)
+    assert (back.acceleration <= limits.acceleration).all() and back.acceleration == pytest.approx(limits.acceleration)
+
+
+def test_accelerations_from_the_command_line(slewrl, tmp_path):
+    said = ("--acceleration", "100", "left_knee_joint=200", "left_hip_*=none", "--deceleration", "left_knee_joint=250")
+    result = slewrl("limits", URDF, "--dt", "0.02", *said)
+    assert result.returncode == 0, result.stderr
+    limits, shown = RateLimits.from_yaml(tmp_path / "limits.yaml"), " ".join(result.stdout.split())
+    assert limits.acceleration[3:].tolist() == pytest.approx([0.08, 0.04])
+    assert limits.deceleration[3] == pytest.approx(0.1) and "+200 -250 +0.08 -0.1" in shown
+    free = "left_hip_yaw_joint, left_hip_roll_joint, left_hip_pitch_joint"
+    assert f"acceleration never binding, at twice the rate per step or more: {free} " in shown
+
+
+def test_what_the_grid_takes_is_said(slewrl):
+    result = slewrl("limits", PANDA, "--dt", "0.001")  # A = 1.5e-5 rad is 31 units of 2^-21 rad
+    assert result.returncode == 0, result.stderr
+    shown = " ".join(result.stdout.split())
+    assert "lost of the acceleration to the grid of commands: panda_joint1 4.6%, panda_joint2 " in shown
+    assert "lost of the deceleration" not in shown
+
+
+def test_a_table_of_accelerations_without_a_period(slewrl):
+    result = slewrl("limits", "Hopper-v5:tight_acceleration")
+    row = next(line for line in result.stdout.splitlines() if "thigh" in line).split()
+    assert row == ["thigh", "thigh", "-", "0.2", "-", "0.05", "-1", "1", "10.0%"]
+
+
 def test_limits_of_a_preset(slewrl, tmp_path):
     result = slewrl("limits", "G1:paper", "--out", "g1.yaml")
     assert result.returncode == 0 and "kappa = 4 " in result.stdout
@@ -70,6 +112,7 @@ def test_limits_of_a_preset(slewrl, tmp_path):
         ([URDF, "--dt", "0.02", "--safety", "2"], "error: safety is 2.0, expected a share"),
         ([URDF, "--dt", "0.02", "--joints", "elbow"], "error: "),
         (["H1:paper", "--safety", "0.5"], "error: --safety is for a datasheet; H1:paper has its limits"),
+        (["H1:paper", "--acceleration", "5"], "error: --acceleration is for a datasheet; H1:paper has its limits"),
         (
             [URDF, "--dt", "0.02", "--bounds", "left_ankle_joint"],
             "error: --bounds is 'left_ankle_joint', expected NAME=",
@@ -153,23 +196,26 @@ def test_limits_of_a_robot_with_everything(slewrl, tmp_path):
         tmp_path,
         ("[/]left[bold]:smile:_hip_joint", "revolute", HINGE, ""),
         ("knee", "revolute", HINGE.replace("12.345", "1.2345"), ""),
-        ("rail", "prismatic", 'lower="0" upper="1" velocity="0.1" acceleration="3"', ""),
+        ("rail", "prismatic", 'lower="0" upper="1" velocity="0.1" acceleration="3" jerk="9"', ""),
         ("wheel", "continuous", 'velocity="10"', ""),
         ("caster_1", "continuous", "", ""),
         ("caster_2", "continuous", "", ""),
         ("finger", "revolute", HINGE, '<mimic joint="knee"/>'),
     )
-    refused = slewrl("limits", path, "--dt", "0.02")
+    refused = slewrl("limits", path, "--dt", "0.02", "--acceleration", "none")
     assert refused.returncode == 2 and "Traceback" not in refused.stderr and not (tmp_path / "limits.yaml").exists()
     for part in ("3 of 6 joints", "Perhaps: --continuous wheel --exclude caster_1 caster_2"):
         assert part in refused.stderr
-    result = slewrl("limits", path, "--dt", "0.02", "--continuous", "wheel", "--exclude", "caster_*")
+    mended = ("--continuous", "wheel", "--exclude", "caster_*")
+    mixed = slewrl("limits", path, "--dt", "0.02", *mended)
+    assert mixed.returncode == 2 and "'knee', 'wheel' have no acceleration limit" in mixed.stderr
+    result = slewrl("limits", path, "--dt", "0.02", *mended, "--acceleration", "none")
     shown = " ".join(result.stdout.split())
     assert result.returncode == 0, result.stderr
     for part in (
         "[/]left[bold]:smile:_hip_joint",
         "left out: mimic joints finger",
-        "left out: acceleration limits of rail",
+        "left out: jerk limits of rail",
         "continuous, kept within ±32768 rad, where float32 resolves a step: wheel",
         "m: kappa = 1 (all joints alike); rad: kappa = 10 ([/]left[bold]:smile:_hip_joint against knee)",
     ):
@@ -207,6 +253,11 @@ def test_a_table_of_80_columns_cuts_no_digit(slewrl, tmp_path, monkeypatch):
         (["--out", ""], "error: --out is empty, expected a value"),
         (["--out", "."], "error: --out is the folder '.', expected the name of a file"),
         (["--speeds", "hip"], "error: --speeds is 'hip', expected NAME=SPEED"),
+        (["--acceleration", "hip="], "error: --acceleration is 'hip=', expected NAME=VALUE"),
+        (["--acceleration", "5", "6"], "error: --acceleration has 5 and 6 for all joints, expected one number"),
+        (["--acceleration", "fast"], "have acceleration limit 'fast', expected a finite number"),
+        (["--acceleration", "5", "elbow=6"], "no movable joint 'elbow'"),
+        (["--deceleration", "5"], "have deceleration limit 5 but no acceleration limit; give --acceleration"),
         (["--urdf", URDF], "error: --urdf is for a joint_limits.yaml"),
         (["--exclude", "*"], "no joint is left"),
     ],

@@ -3,11 +3,14 @@
 Expected numbers are typed here from the URDFs, not read from the package.
 """
 
+import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import mujoco
 import numpy as np
 import pytest
+import torch
 
 from slewrl.limits import RateLimits
 from slewrl.robots import ROBOTS
@@ -604,8 +607,39 @@ def test_hand_computed_limits():
         assert ROBOTS[name].rate_limits(preset).kappa == pytest.approx(kappa, abs=1e-4)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_accelerations_are_the_efforts_over_the_inertias(name):
+    """Effort / M_ii by MuJoCo, in the default pose, rounded down to three digits."""
+    robot = ROBOTS[name]
+    model = compiled(robot)
+    data = start(model)
+    for joint in robot.joints:
+        unit, column = np.zeros(model.nv), np.zeros(model.nv)
+        place = model.joint(joint.name).dofadr[0]
+        unit[place] = 1
+        mujoco.mj_mulM(model, data, column, unit)
+        able, said = float(joint.effort) / column[place], float(robot.accelerations[joint.group])
+        assert said <= able < said * 1.01 and float(f"{said:.3g}") == said
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_presets_with_an_acceleration_have_the_rates_of_those_without(name):
+    robot = ROBOTS[name]
+    square = Fraction("0.0004")
+    for preset, share in (("paper", square), ("spec", square), ("tight", square / 4)):
+        plain, limits = robot.rate_limits(preset), robot.rate_limits(f"{preset}_acceleration")
+        assert plain.grid is None and np.array_equal(limits.delta, plain.delta) and limits.names == plain.names
+        stated = [Fraction(robot.accelerations[group]) * share for group in limits.groups]
+        for a, exact in zip(limits.acceleration.tolist(), stated, strict=True):
+            assert Fraction(a) <= exact < Fraction(math.nextafter(a, math.inf))
+        assert np.array_equal(limits.acceleration, limits.deceleration)
+        limits.box(limits.clamp(torch.from_numpy(robot.default_pose)), velocity=torch.zeros(limits.dim))
+
+
 def test_tasks_have_their_robots_presets():
-    for robot, presets in (("H1", ("paper", "spec", "tight")), ("G1", ("paper", "paper_table", "spec", "tight"))):
+    plain = {"H1": ("paper", "spec", "tight"), "G1": ("paper", "paper_table", "spec", "tight")}
+    for robot, names in plain.items():
+        presets = (*names, *(f"{name}_acceleration" for name in names))
         for preset in presets:
             limits = ROBOTS[robot.lower()].rate_limits(preset)
             assert all(RateLimits.preset(f"{robot}{task}", preset) == limits for task in ("", "-flat", "-rough"))

@@ -15,14 +15,19 @@ from slewrl.io.console import Console, bold
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
 
-FOR_DATASHEETS = ("dt", "safety", "urdf", "bounds", "speeds", "continuous", "angles")
+FOR_DATASHEETS = (
+    *("dt", "safety", "urdf", "bounds", "speeds", "acceleration", "deceleration", "continuous", "angles"),
+)
+LOST = 0.01
+"""The share of an acceleration lost to the grid of commands from which on it is said."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """Read a robot's speed limits, turn them into per-step rate limits, and write them to a file.
 
-    delta = speed * dt * safety for every joint, rounded so that it never exceeds the datasheet.
+    delta = speed * dt * safety for every joint, rounded so that it never exceeds the datasheet; accelerations, if there
+    are any, times dt^2 * safety.
     """
 
     source: tyro.conf.Positional[str]
@@ -31,7 +36,7 @@ class Limits:
     dt: float | None = None
     """Control period in seconds, e.g. 0.02 for 50 Hz. Needed for a datasheet."""
     safety: float = 1.0
-    """Share of the rated speed to use, in (0, 1]."""
+    """Share of the rated speeds and accelerations to use, in (0, 1]."""
     joints: tuple[str, ...] = ()
     """Only these joints, in this order (default: all)."""
     exclude: tuple[str, ...] = ()
@@ -42,6 +47,11 @@ class Limits:
     """Position bounds, rad or m, instead of what the file says: NAME=LOW,HIGH ..., e.g. lift=-0.5,0.5."""
     speeds: tuple[str, ...] = ()
     """Speeds, rad/s or m/s, instead of what the file says: NAME=SPEED ..., e.g. knee=12."""
+    acceleration: tuple[str, ...] = ()
+    """Acceleration limits, rad/s^2 or m/s^2, instead of what the file says: a number for all joints, NAME=VALUE ..., or
+    both, e.g. 15 wrist=30 finger=none; none is for no limit."""
+    deceleration: tuple[str, ...] = ()
+    """The same for slowing down, where it differs."""
     continuous: tuple[str, ...] = ()
     """Joints that turn for ever, such as wheels: their rate is limited, and they are only kept where floats still
     resolve a step."""
@@ -108,6 +118,8 @@ class Limits:
                 joints=self.joints or None,
                 bounds=dict(self._bounds()),
                 speeds=dict(_pairs("--speeds", self.speeds, "NAME=SPEED such as knee=12")),
+                acceleration=dict(_accelerations("--acceleration", self.acceleration)),
+                deceleration=dict(_accelerations("--deceleration", self.deceleration)),
                 exclude=self.exclude,
                 continuous=self.continuous,
                 angles=self.angles,
@@ -138,6 +150,15 @@ def _pairs(option: str, texts: tuple[str, ...], wanted: str) -> Iterator[tuple[s
         yield name, value
 
 
+def _accelerations(option: str, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """NAME=VALUE, where a number without a name is for all joints and comes first."""
+    everywhere = [word for word in words if "=" not in word]
+    if len(everywhere) > 1:
+        raise ValueError(f"{option} has {' and '.join(everywhere)} for all joints, expected one number, or NAME=VALUE")
+    yield from (("*", word) for word in everywhere)
+    yield from _pairs(option, tuple(word for word in words if "=" in word), "NAME=VALUE such as knee=40, or knee=none")
+
+
 def print_limits(limits: "RateLimits", title: str, units: Mapping[str, str] | None = None) -> None:
     """Print a table of the joints, kappa and the volume ratio; ``units`` has the unit of each joint, if known."""
     console = Console()
@@ -146,16 +167,38 @@ def print_limits(limits: "RateLimits", title: str, units: Mapping[str, str] | No
         table = _table(limits, title, with_groups=False)
     console.print(table)
     console.print(_heterogeneity(limits, units))
-    never = limits.delta >= limits.high - limits.low
-    if never.any():
-        joints = ", ".join(name for name, loose in zip(limits.names, never, strict=True) if loose)
-        console.print(f"never binding: {joints} can cross the whole range in one step; is dt right?", style="yellow")
+    idle = [name for name, wide in zip(limits.names, limits.delta >= limits.high - limits.low, strict=True) if wide]
+    if idle:
+        warning = f"never binding: {', '.join(idle)} can cross the whole range in one step; is dt right?"
+        console.print(warning, style="yellow")
+    for note in _about_acceleration(limits):
+        console.print(note)
+
+
+def _about_acceleration(limits: "RateLimits") -> Iterator[str]:
+    """Which accelerations never bind, and which lose much to the grid of commands."""
+    grid = limits.grid
+    if grid is None or limits.acceleration is None or limits.deceleration is None:
+        return
+    widest = grid.up + grid.down
+    free = (grid.acceleration >= widest) & (grid.deceleration >= widest)
+    if names := [name for name, idle in zip(limits.names, free, strict=True) if idle]:
+        yield f"acceleration never binding, at twice the rate per step or more: {', '.join(names)}"
+    for key in ("acceleration", "deceleration"):
+        useful = getattr(limits, key).clip(max=widest * grid.unit)
+        lost = 1 - getattr(grid, key) * grid.unit / useful
+        said = [f"{name} {share:.1%}" for name, share in zip(limits.names, lost, strict=True) if share > LOST]
+        if said and (key == "acceleration" or (limits.acceleration != limits.deceleration).any()):
+            yield f"lost of the {key} to the grid of commands: {', '.join(said)}"
 
 
 def _table(limits: "RateLimits", title: str, with_groups: bool) -> Table:
     """A row per joint; on a narrow terminal names are folded, and no digit is cut."""
     title = f"{title}: {limits.dim} joint{'s' * (limits.dim > 1)}, {limits.units}"
     legend = "speed: the most allowed, delta / dt; share: delta as a share of the range low to high"
+    limited = limits.acceleration is not None
+    if limited:
+        legend += "; acc/s²: acceleration per second squared, acc: per step squared (+ speeding up, - slowing down)"
     table = Table(title=title, caption=legend, box=SIMPLE_HEAD, title_justify="left", caption_justify="left")
     rows = []
     for i, name in enumerate(limits.names):
@@ -165,8 +208,10 @@ def _table(limits: "RateLimits", title: str, with_groups: bool) -> Table:
         low, high = limits.low[i], limits.high[i]
         share = f"{limits.delta[i] / (high - low):.1%}"
         groups = (limits.groups[i],) * with_groups
-        rows.append((name, *groups, speed, delta, f"{low:.4g}", f"{high:.4g}", share))
-    heads = ("joint", *("group",) * with_groups, "speed", "delta", "low", "high", "share")
+        sharp = _acceleration_cells(limits, i) if limited else ()
+        rows.append((name, *groups, speed, delta, *sharp, f"{low:.4g}", f"{high:.4g}", share))
+    sharp = ("acc/s²", "acc") if limited else ()
+    heads = ("joint", *("group",) * with_groups, "speed", "delta", *sharp, "low", "high", "share")
     for head, cells in zip(heads, zip(*rows, strict=True), strict=True):
         if head in ("joint", "group"):
             table.add_column(head, overflow="fold")
@@ -177,13 +222,26 @@ def _table(limits: "RateLimits", title: str, with_groups: bool) -> Table:
     return table
 
 
+def _acceleration_cells(limits: "RateLimits", i: int) -> tuple[str, str]:
+    """The acceleration of joint i per second squared, if there is a dt, and per step squared."""
+    assert limits.acceleration is not None and limits.deceleration is not None
+    faster, slower = float(limits.acceleration[i]), float(limits.deceleration[i])
+    cells = []
+    for scale in (limits.dt, 1.0):
+        up, down = (f"{value / scale**2:.4g}" if scale else "-" for value in (faster, slower))
+        cells.append(up if faster == slower or not scale else f"+{up} -{down}")
+    return cells[0], cells[1]
+
+
 def _heterogeneity(limits: "RateLimits", units: Mapping[str, str] | None) -> str:
-    """The line on kappa of the joints of each unit and, if all have one unit, the volume of F_t over SRad's ball."""
+    """kappa of the joints of each unit; for one unit and rates alone, how much larger F_t is than SRad's ball."""
     from slewrl.limits.parse import MIXED, UNSAID
     from slewrl.paper import theory
 
     if limits.units == UNSAID:
         return "kappa is not given: the file does not say which joints slide (--urdf)"
+    if limits.units != MIXED and limits.grid is not None:
+        return _kappa(limits, limits.names)
     if limits.units != MIXED:
         ratio = f"{theory.volume_ratio(limits):.3g} times the volume of the ball SRad is confined to"
         return f"{_kappa(limits, limits.names)}; the box F_t holds {ratio}"

@@ -17,8 +17,8 @@ MOVABLE = ("revolute", "prismatic", "continuous")
 XACRO = re.compile(r"\{[^}]*xacro/?\}")
 """The start of an element in xacro's namespace, whose URI has changed over time."""
 YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
-BEYOND = ("acceleration", "deceleration", "jerk")
-"""Kinds of limits that files may state and RateLimits does not have."""
+ACCELERATION = ("has_acceleration_limits", "max_acceleration", "has_deceleration_limits", "max_deceleration")
+"""The entries of a joint_limits.yaml about acceleration."""
 PI = Fraction("3.14159265358979323846264338327950288419"), Fraction("3.14159265358979323846264338327950288420")
 """A lower and an upper bound of pi."""
 
@@ -35,6 +35,9 @@ class Joint(NamedTuple):
     high: Number | None
     unit: str = "rad"
     unsure: bool = False
+    acceleration: Number | None = None
+    """Per second squared; infinite where the user says that there is no limit."""
+    deceleration: Number | None = None
 
 
 class Sheet(NamedTuple):
@@ -61,7 +64,13 @@ def in_radians(joint: Joint) -> Joint:
         except ValueError:
             return value
 
-    return joint._replace(velocity=turned(joint.velocity), low=turned(joint.low, up=True), high=turned(joint.high))
+    return joint._replace(
+        velocity=turned(joint.velocity),
+        low=turned(joint.low, up=True),
+        high=turned(joint.high),
+        acceleration=turned(joint.acceleration),
+        deceleration=turned(joint.deceleration),
+    )
 
 
 def xml_root(path: str | Path, tag: str = "", kind: str = "") -> ElementTree.Element:
@@ -92,8 +101,8 @@ def read_urdf(path: str | Path) -> Sheet:
             _check_new(path, name, found)
             limit = joint.find("limit")
             found[name] = _urdf_joint(kind, {} if limit is None else limit.attrib)
-            for what in [key for key in BEYOND if limit is not None and limit.get(key)]:
-                left.setdefault(f"{what} limits of", []).append(name)
+            if limit is not None and limit.get("jerk"):
+                left.setdefault("jerk limits of", []).append(name)
     if not found:
         raise ValueError(f"{path}: no movable joint (expected type {', '.join(MOVABLE)})")
     return Sheet(Path(path), found, _notes(left))
@@ -110,7 +119,8 @@ def _check_expanded(path: str | Path, root: ElementTree.Element) -> None:
 
 def _urdf_joint(kind: str, limit: dict[str, str]) -> Joint:
     low, high = (None, None) if kind == "continuous" else (limit.get("lower"), limit.get("upper"))
-    return Joint(limit.get("velocity"), low, high, "m" if kind == "prismatic" else "rad")
+    faster, slower = limit.get("acceleration") or None, limit.get("deceleration") or None
+    return Joint(limit.get("velocity"), low, high, "m" if kind == "prismatic" else "rad", False, faster, slower)
 
 
 def read_mjcf(path: str | Path) -> Sheet:
@@ -195,9 +205,8 @@ def read_joint_limits(path: str | Path, urdf: str | Path | None = None) -> Sheet
             raise ValueError(f"{path}: joint {name!r} is {shortened(row)}, expected a mapping of limits")
         _check_new(path, name, found)
         found[name] = _row_joint(row, fallback.get(name, Joint(None, None, None, UNSAID)), f"{path}: joint {name!r}")
-        for what in BEYOND:
-            if f"max_{what}" in row and str(row.get(f"has_{what}_limits")).lower() not in NO:
-                left.setdefault(f"{what} limits of", []).append(name)
+        if "max_jerk" in row and not _is_off(row, "has_jerk_limits"):
+            left.setdefault("jerk limits of", []).append(name)
     return Sheet(Path(path), found, _notes(left), "joint_limits.yaml")
 
 
@@ -223,10 +232,31 @@ def _row_joint(row: dict[str, Any], known: Joint, where: str) -> Joint:
         for end in ("min", "max")
     )
     velocity = _value(_switched(row, "has_velocity_limits", "max_velocity", where), known.unit, where)
-    if known.unit == UNSAID and any(isinstance(value, Fraction) for value in (velocity, low, high)):
+    faster, slower = _row_acceleration(row, known, where)
+    if known.unit == UNSAID and any(isinstance(value, Fraction) for value in (velocity, low, high, faster, slower)):
         known = known._replace(unit="rad")  # the tag states it
     stated = [known[i] if value is None else value for i, value in enumerate((velocity, low, high))]
-    return known._replace(velocity=stated[0], low=stated[1], high=stated[2])
+    return Joint(stated[0], stated[1], stated[2], known.unit, known.unsure, faster, slower)
+
+
+def _row_acceleration(row: dict[str, Any], known: Joint, where: str) -> tuple[Number | None, Number | None]:
+    """Acceleration and deceleration of a joint; those of the URDF if the row says nothing about either.
+
+    ``has_acceleration_limits`` switches ``max_deceleration`` too, unless that has its own flag.
+    """
+    if not any(key in row for key in ACCELERATION):
+        return known.acceleration, known.deceleration
+    faster = _switched(row, "has_acceleration_limits", "max_acceleration", where)
+    off = _is_off(row, "has_acceleration_limits") and "has_deceleration_limits" not in row
+    slower = None if off else _unsigned(_switched(row, "has_deceleration_limits", "max_deceleration", where))
+    return _value(faster, known.unit, where), _value(slower, known.unit, where)
+
+
+def _unsigned(value: Any) -> Any:
+    """A deceleration without the sign that MoveIt's Pilz planner wants."""
+    if isinstance(value, Tagged):
+        return value._replace(text=value.text.removeprefix("-"))
+    return value.removeprefix("-") if isinstance(value, str) else value
 
 
 def _value(value: Any, unit: str, where: str, up: bool = False) -> Number | None:
@@ -246,6 +276,10 @@ def _switched(row: dict[str, Any], flag: str, key: str, where: str) -> Any:
     switch = str(row.get(flag, "")).lower()
     if switch not in ("", *YES, *NO):
         raise ValueError(f"{where}: {flag} is {row[flag]!r}, expected true or false")
-    if switch in YES and key not in row:
+    if switch in YES and row.get(key) in (None, ""):
         raise ValueError(f"{where}: {flag} is on but {key} is missing; it has: {', '.join(row)}")
     return None if switch in NO else row.get(key)
+
+
+def _is_off(row: dict[str, Any], flag: str) -> bool:
+    return str(row.get(flag)).lower() in NO

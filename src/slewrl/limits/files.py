@@ -17,12 +17,12 @@ from slewrl.limits import boxmath
 from slewrl.limits.boxmath import Number
 from slewrl.limits.datasheets import Sheet, read_joint_limits, read_mjcf, read_urdf, xml_root
 from slewrl.limits.parse import read_period
-from slewrl.limits.rates import Arguments, Corrections, arguments, corrected, readings
+from slewrl.limits.rates import Arguments, Corrections, arguments, corrected, per_second, readings
 
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
 
-ROW_KEYS = ("delta", "up", "down", "low", "high", "group", "reset")
+ROW_KEYS = ("delta", "up", "down", "acceleration", "deceleration", "low", "high", "group", "reset")
 
 
 class Read(NamedTuple):
@@ -69,6 +69,8 @@ def to_joint_limits_yaml(limits: "RateLimits", path: str | Path) -> None:
             "these limits have no dt, which speeds need: RateLimits(..., dt=0.02), or `dt: 0.02` in the file"
         )
     header = ROS2_HEADER.format(units=" ".join(limits.units.split()), dt=limits.dt)
+    if limits.acceleration is not None:
+        header += "# max_acceleration, and max_deceleration where it differs: likewise, over dt squared.\n"
     rows = {}
     for i, name in enumerate(limits.names):
         up, down, slower = float(limits.up[i]), float(limits.down[i]), float(limits.delta[i])
@@ -81,18 +83,34 @@ def to_joint_limits_yaml(limits: "RateLimits", path: str | Path) -> None:
             "min_position": float(limits.low[i]),
             "max_position": float(limits.high[i]),
             "has_velocity_limits": True,
-            "max_velocity": _speed_within(slower, limits.dt),
+            "max_velocity": _within(slower, max(readings(limits.dt))),
+            **_acceleration_rows(limits, i),
         }
     Path(path).write_text(header + yaml.safe_dump({"joint_limits": rows}, sort_keys=False), encoding="utf-8")
 
 
-def _speed_within(delta: float, dt: float) -> float:
-    """The largest float v with v * dt <= delta, whether v and dt mean their bits or the decimals they print as."""
-    period = max(readings(dt))
-    speed = boxmath.round_down(Fraction(delta) / period)
-    while max(readings(speed)) * period > Fraction(delta):
-        speed = math.nextafter(speed, 0.0)
-    return speed
+def _acceleration_rows(limits: "RateLimits", i: int) -> dict[str, Any]:
+    """The entries of a joint_limits.yaml about the acceleration of joint i; none if there is no limit."""
+    made: dict[str, Any] = {}
+    for key, value in _accelerations(limits, i).items():
+        made |= {f"has_{key}_limits": True, f"max_{key}": _within(value, max(readings(limits.dt or 1.0)) ** 2)}
+    return made
+
+
+def _accelerations(limits: "RateLimits", i: int) -> dict[str, float]:
+    """The acceleration of joint i per step squared, and its deceleration where that differs; empty without a limit."""
+    if limits.acceleration is None or limits.deceleration is None:
+        return {}
+    faster, slower = float(limits.acceleration[i]), float(limits.deceleration[i])
+    return {"acceleration": faster} | ({} if slower == faster else {"deceleration": slower})
+
+
+def _within(limit: float, period: Fraction) -> float:
+    """The largest float v with v * period <= limit, whether v means its bits or the decimal it prints as."""
+    rate = boxmath.round_down(Fraction(limit) / period)
+    while max(readings(rate)) * period > Fraction(limit):
+        rate = math.nextafter(rate, 0.0)
+    return rate
 
 
 def to_yaml(limits: "RateLimits", path: str | Path) -> None:
@@ -102,7 +120,8 @@ def to_yaml(limits: "RateLimits", path: str | Path) -> None:
     for i, name in enumerate(limits.names):
         up, down = float(limits.up[i]), float(limits.down[i])
         rate = {"delta": up} if up == down else {"up": up, "down": down}
-        row = {**rate, "low": float(limits.low[i]), "high": float(limits.high[i]), "group": limits.groups[i]}
+        ends = {"low": float(limits.low[i]), "high": float(limits.high[i])}
+        row: dict[str, Any] = {**rate, **_accelerations(limits, i), **ends, "group": limits.groups[i]}
         joints[name] = row if limits.reset is None else {**row, "reset": float(limits.reset[i])}
     text = yaml.safe_dump(
         {"units": limits.units, "dt": limits.dt, "joints": joints}, sort_keys=False, default_flow_style=None, width=120
@@ -112,22 +131,39 @@ def to_yaml(limits: "RateLimits", path: str | Path) -> None:
         "# reset, if given: where the joint is before an episode's first step.\n"
         "# Numbers are rounded inward, so a digit may differ in the last place from the datasheet.\n"
     )
+    if limits.acceleration is not None:
+        header += (
+            "# acceleration, and deceleration where it differs: largest change of an increment, per step squared.\n"
+        )
     Path(path).write_text(header + text, encoding="utf-8")
 
 
 def from_yaml(path: str | Path) -> Arguments:
-    """See ``RateLimits.from_yaml``."""
+    """See ``RateLimits.from_yaml``; accelerations are rationals in the unit that ``RateLimits`` takes them in."""
     data = load_yaml(path)
     joints = data.get("joints") if isinstance(data, dict) else None
     if not isinstance(joints, dict) or not joints:
         raise ValueError(f"{path}: no 'joints' mapping found (expected what `slewrl limits` writes)")
-    columns: dict[str, dict[str, Any]] = {key: {} for key in ("up", "down", "low", "high", "group", "reset")}
+    columns: dict[str, dict[str, Any]] = {key: {} for key in ROW_KEYS if key != "delta"}
     for name, row in joints.items():
         for key, value in _limits_row(row, f"{path}: joint {name!r}").items():
             columns[key][name] = value
     groups, dt = columns.pop("group"), read_period(data.get("dt"), f"{path}: ")
-    reset = columns.pop("reset") or None
-    return {**columns, "groups": groups, "dt": dt, "units": data.get("units", "action"), "reset": reset}
+    optional: dict[str, Any] = {key: columns.pop(key) or None for key in ("reset", "acceleration", "deceleration")}
+    if optional["acceleration"] is not None:
+        if without := [name for name in joints if name not in optional["acceleration"]]:
+            raise ValueError(f"{path}: joint {without[0]!r} has no 'acceleration', expected one, as others have one")
+        for key in ("acceleration", "deceleration"):
+            optional[key] = {name: _per_second(value, dt) for name, value in optional[key].items()}
+    return {**columns, **optional, "groups": groups, "dt": dt, "units": data.get("units", "action")}
+
+
+def _per_second(value: Any, dt: float | None) -> Any:
+    """An acceleration of a limits.yaml per second squared; what is no number is kept, to be refused by name."""
+    try:
+        return value if dt is None else per_second(value, dt)
+    except (ValueError, TypeError, OverflowError):
+        return value
 
 
 def _one_per_joint(limits: "RateLimits") -> None:
@@ -136,7 +172,7 @@ def _one_per_joint(limits: "RateLimits") -> None:
 
 
 def _limits_row(row: Any, where: str) -> dict[str, Any]:
-    """The entry of one joint in a limits.yaml as up, down, low, high, group and, if given, reset."""
+    """The entry of one joint in a limits.yaml as up, down, low, high, group and, if given, accelerations and reset."""
     if not isinstance(row, dict):
         raise ValueError(f"{where} is {shortened(row)}, expected a mapping with {', '.join(ROW_KEYS)}")
     if unknown := [key for key in row if key not in ROW_KEYS]:
@@ -149,4 +185,9 @@ def _limits_row(row: Any, where: str) -> dict[str, Any]:
             raise ValueError(f"{where} has no {key!r}; it has: {', '.join(row)}")
     up, down = row.get("up", row.get("delta")), row.get("down", row.get("delta"))
     made = {"up": up, "down": down, "low": row["low"], "high": row["high"], "group": row.get("group") or ""}
+    if row.get("acceleration") is None and row.get("deceleration") is not None:
+        raise ValueError(f"{where} has deceleration {shortened(row['deceleration'])}, expected acceleration with it")
+    if row.get("acceleration") is not None:
+        slower = row["acceleration"] if row.get("deceleration") is None else row["deceleration"]
+        made |= {"acceleration": row["acceleration"], "deceleration": slower}
     return made if row.get("reset") is None else {**made, "reset": row["reset"]}

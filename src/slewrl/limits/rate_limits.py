@@ -323,17 +323,19 @@ class RateLimits:
     def from_urdf(
         cls, path: str | Path, dt: Number, safety: Number = 1, **corrections: Unpack[Corrections]
     ) -> "RateLimits":
-        """Read limits from a URDF: delta = velocity limit * dt * safety.
+        """Read limits from a URDF: delta = velocity limit * dt * safety, and accelerations times safety, if any.
 
         Args:
             path: the URDF file.
             dt: control period in seconds.
-            safety: share of the datasheet speed to use, in (0, 1].
+            safety: share of the datasheet's speeds and accelerations to use, in (0, 1].
             **corrections: ``joints=[name]`` selects joints, in action order (default: every movable, non-mimic joint in
                 file order); ``bounds={joint: (low, high)}`` and ``speeds={joint: rad/s or m/s}`` replace those of the
-                file; ``exclude=[joint]`` leaves joints out; ``continuous=[joint]`` names joints without stops, which
-                get the widest bounds that float32 resolves; ``angles="radians"`` or ``"degrees"`` states the unit of a
-                file whose angles look wrong. Names, except in ``joints``, may be patterns such as ``wheel_*``.
+                file; ``acceleration=`` and ``deceleration=`` are rad/s^2 or m/s^2 for all joints, or ``{joint:
+                number}``, with "none" for a joint without a limit, or for all; ``exclude=[joint]`` leaves joints out;
+                ``continuous=[joint]`` names joints without stops, which get the widest bounds that float32 resolves;
+                ``angles="radians"`` or ``"degrees"`` states the unit of a file whose angles look wrong. Names, except
+                in ``joints``, may be patterns such as ``wheel_*``.
 
         Raises:
             DatasheetError: some joints cannot be used; the message names all of them, each with its fix.
@@ -358,10 +360,13 @@ class RateLimits:
     ) -> "RateLimits":
         """Read limits from a ros2_control or MoveIt ``joint_limits.yaml``: delta = max_velocity * dt * safety.
 
+        Where its joints have ``max_acceleration``, so have the limits, times safety. A file in which only some have it
+        is refused, unless ``acceleration`` says what holds for the others.
+
         Args:
             path: the YAML file. Its tags ``!degrees`` and ``!radians`` are understood.
             dt: control period in seconds.
-            safety: share of the stated speed to use, in (0, 1].
+            safety: share of the stated speeds and accelerations to use, in (0, 1].
             urdf: a URDF with the position bounds that the YAML leaves out, as MoveIt files usually do.
             **corrections: as in ``from_urdf``.
         """
@@ -381,8 +386,9 @@ class RateLimits:
         """Write the limits as a ``joint_limits.yaml`` for ros2_control or MoveIt; needs ``dt``.
 
         max_velocity is delta / dt rounded down, so that max_velocity * dt never exceeds delta. Where rise and fall
-        differ, it is that of the slower one, and a comment in the file says so. ``from_joint_limits_yaml`` reads back
-        limits that are never wider than these, and at most a few ulps narrower.
+        differ, it is that of the slower one, and a comment in the file says so. An acceleration is written likewise as
+        max_acceleration, with max_deceleration where that differs. ``from_joint_limits_yaml`` reads back limits that
+        are never wider than these, and at most a few ulps narrower.
         """
         files.to_joint_limits_yaml(self, path)
 

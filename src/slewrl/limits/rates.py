@@ -1,6 +1,7 @@
 """Turns the joints of a datasheet, and the user's corrections to them, into keyword arguments of ``RateLimits``.
 
-delta = velocity * dt * safety is computed in exact rationals from the decimals in the file and rounded down once.
+delta = velocity * dt * safety and acceleration * dt^2 * safety are computed in exact rationals from the decimals in the
+file and rounded down once.
 """
 
 import math
@@ -27,6 +28,8 @@ SHORTEST = Fraction(1, 100)
 """The shortest plausible time, s, for a joint to cross its range; a shorter one means wrong units."""
 REACH = 2**18
 """The range of a continuous joint, in deltas. There float32 still resolves a step to less than 1 % of delta."""
+NONE = "none"
+"""What a user writes for a joint without an acceleration limit."""
 
 
 class Corrections(TypedDict, total=False):
@@ -38,6 +41,10 @@ class Corrections(TypedDict, total=False):
     """{joint: (low, high)}: bounds that replace those of the file."""
     speeds: Mapping[str, Number] | None
     """{joint: rad/s or m/s}: speeds that replace those of the file."""
+    acceleration: Number | Mapping[str, Number | None] | None
+    """rad/s^2 or m/s^2 for all joints, or {joint: number}, instead of those of the file; "none" for no limit."""
+    deceleration: Number | Mapping[str, Number | None] | None
+    """The same for slowing down, where it differs."""
     exclude: Iterable[str]
     """Joints to leave out."""
     continuous: Iterable[str]
@@ -56,6 +63,8 @@ class Fault(NamedTuple):
 
 OPTIONS = {
     "--speeds": ("--speeds {name}={unit}_PER_S", "speeds={name: 9}"),
+    "--acceleration": ("--acceleration {name}={unit}_PER_S2 or {name}=none", "acceleration={name: 20}"),
+    "--deceleration": ("--deceleration {name}={unit}_PER_S2", "deceleration={name: 20}"),
     "--bounds": ("--bounds {name}=LOW,HIGH", "bounds={name: (low, high)}"),
     "--continuous": ("--continuous {name}", "continuous=[name]"),
     "--exclude": ("--exclude {name}", "exclude=[name]"),
@@ -96,7 +105,8 @@ def _suggestions(joints: Mapping[str, Joint], faults: tuple[Fault, ...]) -> dict
     """The options that may fix faults without a number: exclude joints without a speed, declare wheels continuous."""
     fixes: dict[str, list[tuple[str, ...]]] = {}
     for fault in faults:
-        fixes.setdefault(fault.joint, []).append(fault.fixes)
+        if fault.fixes[:1] not in (FIX_ACCELERATION[:1], FIX_DECELERATION[:1]):
+            fixes.setdefault(fault.joint, []).append(fault.fixes)
     no_speed = [name for name in fixes if joints[name].velocity is None and all("--exclude" in m for m in fixes[name])]
     # Not for joints whose stops another file (--urdf) may have, nor for those with an implausible range.
     wheels = [name for name in fixes if fixes[name] == [FIX_CONTINUOUS] and name not in no_speed]
@@ -125,9 +135,9 @@ def corrected(sheet: Sheet, corrections: Corrections) -> tuple[dict[str, Joint],
     for name in continuous:
         _check_continuous(name, found[name], angles)
         found[name] = found[name]._replace(low=None, high=None, unit="rad")
-    for pattern, speed in (corrections.get("speeds") or {}).items():
+    for pattern, change in _changes(corrections):
         for name in matching([pattern], found, where):
-            found[name] = found[name]._replace(velocity=_certain(speed))
+            found[name] = found[name]._replace(**change)
     for pattern, (low, high) in (corrections.get("bounds") or {}).items():
         for name in matching([pattern], found, where):
             found[name] = found[name]._replace(low=_certain(low), high=_certain(high), unsure=False)
@@ -142,6 +152,24 @@ def _certain(value: Number) -> Number:
     """A user's number, converted from text so that its unit is not doubted; other text is kept, to be refused later."""
     number = finite(value) if isinstance(value, str) else None
     return value if number is None else number
+
+
+def _changes(corrections: Corrections) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a user says about speeds and accelerations: (pattern of joints, fields of ``Joint``)."""
+    for pattern, speed in (corrections.get("speeds") or {}).items():
+        yield pattern, {"velocity": _certain(speed)}
+    for pattern, limit in _by_pattern(corrections.get("acceleration")):
+        without = {"deceleration": None} if limit == math.inf else {}  # no limit on one, none on the other
+        yield pattern, {"acceleration": limit, **without}
+    for pattern, limit in _by_pattern(corrections.get("deceleration")):
+        yield pattern, {"deceleration": limit}
+
+
+def _by_pattern(given: Number | Mapping[str, Number | None] | None) -> Iterator[tuple[str, Number]]:
+    """(pattern, limit) of a number for all joints or of a mapping; "none" and None are infinite."""
+    if given is not None:
+        for pattern, value in (given if isinstance(given, Mapping) else {"*": given}).items():
+            yield pattern, math.inf if value is None or value == NONE else _certain(value)
 
 
 def matching(patterns: Iterable[str], joints: Collection[str], where: str) -> Iterator[str]:
@@ -187,14 +215,19 @@ def not_radians(joint: Joint) -> Iterator[tuple[str, str]]:
 FIX_SPEED = ("--speeds", "--exclude")
 FIX_RANGE = ("--bounds", "--exclude")
 FIX_CONTINUOUS = ("--continuous", *FIX_RANGE)
+FIX_ACCELERATION = ("--acceleration", "--exclude")
+FIX_DECELERATION = ("--deceleration", "--exclude")
 FIX_UNIT = {
     "speeds": ("--speeds", "--angles degrees", "--angles radians"),
     "bounds": ("--bounds", "--angles degrees", "--angles radians", "--continuous"),
 }
 
 
-def _faults(name: str, joint: Joint, continuous: bool, angles: Angles | None, kind: str) -> Iterator[Fault]:
+def _faults(
+    name: str, joint: Joint, continuous: bool, angles: Angles | None, kind: str, limited: bool
+) -> Iterator[Fault]:
     yield from (Fault(name, *fault) for fault in _speed_faults(joint, kind))
+    yield from (Fault(name, *fault) for fault in _acceleration_faults(joint, limited))
     if not continuous:
         yield from (Fault(name, *fault) for fault in _range_faults(joint, kind))
     if joint.unit != "m" and angles is None:
@@ -212,6 +245,26 @@ def _speed_faults(joint: Joint, kind: str) -> Iterator[tuple[str, tuple[str, ...
         yield f"{stated}, expected a finite number, as a plain decimal", FIX_SPEED
     elif speed <= 0:
         yield f"{stated}, expected a positive speed", FIX_SPEED
+
+
+def _acceleration_faults(joint: Joint, limited: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if joint.acceleration is None and joint.deceleration is not None:
+        yield f"deceleration limit {_shown(joint.deceleration)} but no acceleration limit", FIX_ACCELERATION
+    elif joint.acceleration is None and limited:
+        yield "no acceleration limit, expected one for every joint, as others have one", FIX_ACCELERATION
+    fixes = {"acceleration": FIX_ACCELERATION, "deceleration": FIX_DECELERATION}
+    for key, value in (("acceleration", joint.acceleration), ("deceleration", joint.deceleration)):
+        if not _limits(value):
+            continue
+        number, stated = finite(value), f"{key} limit {_shown(value)}"
+        if number is None:
+            yield f"{stated}, expected a finite number, as a plain decimal", fixes[key]
+        elif number <= 0:
+            yield f"{stated}, expected a positive number", fixes[key]
+
+
+def _limits(acceleration: Number | None) -> bool:
+    return acceleration is not None and acceleration != math.inf
 
 
 def _range_faults(joint: Joint, kind: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -261,24 +314,50 @@ def arguments(
         raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
     if not 0 < share <= 1:
         raise ValueError(f"safety is {safety}, expected a share of the rated speed in (0, 1]")
-    faults = tuple(f for name, joint in found.items() for f in _faults(name, joint, name in continuous, angles, kind))
+    limited = any(_limits(joint.acceleration) or _limits(joint.deceleration) for joint in found.values())
+    faults = tuple(
+        fault
+        for name, joint in found.items()
+        for fault in _faults(name, joint, name in continuous, angles, kind, limited)
+    )
     if faults:  # without a file, no option would fix them
         raise DatasheetError(where, found, faults if kind else tuple(fault._replace(fixes=()) for fault in faults))
-    made: dict[str, dict[str, Number]] = {"delta": {}, "low": {}, "high": {}}
+    columns = ("delta", "low", "high", *("acceleration", "deceleration") * limited)
+    made: dict[str, dict[str, Number]] = {key: {} for key in columns}
     for name, joint in found.items():
-        delta = smaller(joint.velocity, f"velocity of {name!r}") * period * share
-        bound = continuous_bound(delta)
+        row = {"delta": smaller(joint.velocity, f"velocity of {name!r}") * period * share}
+        if limited:
+            row |= _accelerations(name, joint, row["delta"], period**2 * share)
+        bound = continuous_bound(min(row.values()))
         low, high = (-bound, bound) if name in continuous else (joint.low, joint.high)
-        for key, value in (("delta", delta), ("low", low), ("high", high)):
-            made[key][name] = value  # type: ignore[assignment]
+        for key, value in {**row, "low": low, "high": high}.items():
+            made[key][name] = value if key in ("delta", "low", "high") else per_second(value, dt)  # type: ignore[assignment, arg-type]
     units = sorted({joint.unit for joint in found.values()})
     unit = UNSAID if UNSAID in units else "/".join(units)
     return {**made, "groups": guess_groups(found), "dt": float(dt), "units": unit}
 
 
-def continuous_bound(delta: Fraction) -> Fraction:
-    """The position bound of a continuous joint: the largest power of two below REACH deltas."""
-    return Fraction(2) ** (math.frexp(min(float(delta), 1e9) * REACH)[1] - 1)
+def _accelerations(name: str, joint: Joint, delta: Fraction, scale: Fraction) -> dict[str, Fraction]:
+    """Acceleration and deceleration per step squared. Without a limit it is twice the rate, which never binds."""
+    slower = joint.acceleration if joint.deceleration is None else joint.deceleration
+    given = {"acceleration": joint.acceleration, "deceleration": slower}
+    return {
+        key: smaller(value, f"{key} of {name!r}") * scale if _limits(value) else 2 * delta
+        for key, value in given.items()
+    }
+
+
+def per_second(acceleration: Number, dt: Number) -> Fraction:
+    """An acceleration per step squared as ``RateLimits`` takes it with a dt: per second squared, exactly."""
+    return boxmath.exact(acceleration) / Fraction(float(dt)) ** 2
+
+
+def continuous_bound(smallest: Fraction) -> Fraction:
+    """The position bound of a continuous joint: the largest power of two below REACH times its smallest limit.
+
+    With an acceleration limit that leaves at least 32 units of the grid of commands to each limit.
+    """
+    return Fraction(2) ** (math.frexp(min(float(smallest), 1e9) * REACH)[1] - 1)
 
 
 def smaller(value: Number | None, label: str) -> Fraction:

@@ -207,6 +207,13 @@ PAPER = {
     **{"hip_pitch": "0.40", "hip_roll": "0.10", "hip_yaw": "0.35", "knee": "0.35"},
     **{"ankle_pitch": "0.25", "ankle_roll": "0.18", "waist_yaw": "0.25"},
 }
+ACCELERATIONS = {
+    **{"hip_pitch": "96.3", "hip_roll": "183", "hip_yaw": "1040", "knee": "1000"},
+    **{"ankle_pitch": "3500", "ankle_roll": "4600", "waist_yaw": "301"},
+}
+"""Group -> rad/s^2: effort / M_ii, rounded down to three digits, with M the joint-space inertia in the default pose.
+That is what a motor could do to a free limb without gravity; Unitree publishes efforts and inertias, no accelerations.
+"""
 ANKLES = ("ankle_pitch", "ankle_roll")
 
 G1 = RobotSpec(
@@ -217,6 +224,7 @@ G1 = RobotSpec(
     proximal=("left_hip_pitch", "right_hip_pitch"),
     distal=tuple(f"{side}_{joint}" for side in ("left", "right") for joint in ANKLES),
     deltas={"paper": PAPER, "paper_table": PAPER | {"hip_roll": "0.40"}},
+    accelerations=ACCELERATIONS,
     tasks={
         # Reward and noise are holosoma's.
         ground: WalkingTask(ground, "gait", True, {"sideways": (-0.5, 0.5)}, {"joint_speeds": 0.1}, return_unit=0.02)
@@ -225,5 +233,12 @@ G1 = RobotSpec(
     pair=("left_hip_pitch", "left_ankle_roll"),
     pair_note="The paper’s plane, of the joints that walk and that hold the balance.",
 )
-G1_29 = replace(G1, name="G1_29", links=tuple(replace(link, locked=False) for link in G1.links), deltas={}, tasks={})
+G1_29 = replace(
+    G1,
+    name="G1_29",
+    links=tuple(replace(link, locked=False) for link in G1.links),
+    deltas={},
+    tasks={},
+    accelerations={},
+)
 """G1 with all 29 joints, for which the paper has no limits."""

@@ -136,6 +136,10 @@ ARM = (
 )
 HIPS = ("hip_yaw", "hip_roll", "hip_pitch")
 PAPER = {"hip_yaw": "0.40", "hip_roll": "0.40", "hip_pitch": "0.40", "knee": "0.25", "ankle": "0.18"}
+ACCELERATIONS = {"hip_yaw": "1610", "hip_roll": "184", "hip_pitch": "196", "knee": "1740", "ankle": "1780"}
+"""Group -> rad/s^2: effort / M_ii, rounded down to three digits, with M the joint-space inertia in the default pose.
+That is what a motor could do to a free limb without gravity; Unitree publishes efforts and inertias, no accelerations.
+"""
 
 H1 = RobotSpec(
     name="H1",
@@ -145,6 +149,7 @@ H1 = RobotSpec(
     proximal=tuple(f"{side}_{joint}" for side in ("left", "right") for joint in HIPS),
     distal=("left_ankle", "right_ankle"),
     deltas={"paper": PAPER},
+    accelerations=ACCELERATIONS,
     tasks={ground: WalkingTask(ground, options={"heading": True}) for ground in ("rough", "flat")},
     pair=("left_hip_pitch", "left_ankle"),
     pair_note="H1 has one joint in each ankle: the paper’s figure names an ankle roll, which it does not have.",

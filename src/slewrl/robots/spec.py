@@ -6,6 +6,7 @@ A robot's module states the left side and the trunk; ``mirrored`` makes the righ
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,8 @@ CONTROL_PERIOD = 0.02
 """The control period of the paper's limits, s."""
 SHARES: dict[str, Number] = {"spec": 1, "tight": "0.25"}
 """The limit presets of every robot: the share of the datasheet's speed that a joint may use."""
+ACCELERATED = "_acceleration"
+"""The end of the name of a preset with acceleration limits."""
 OTHER_SIDE = {"left": "right", "right": "left", "l": "r", "r": "l", "L": "R", "R": "L"}
 
 
@@ -188,6 +191,8 @@ class RobotSpec:
     """The joints of the metric Util-D."""
     deltas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Limit presets: {name: {joint group: rad per control step of 0.02 s}}."""
+    accelerations: Mapping[str, str] = field(default_factory=dict)
+    """Acceleration limits: {joint group: rad/s^2}; with them there is a preset NAME_acceleration for each NAME."""
     tasks: Mapping[str, WalkingTask] = field(default_factory=dict)
     """Tasks by suffix: {"flat": ...} is the task NAME-flat."""
     pair: tuple[str, str] | None = None
@@ -244,7 +249,8 @@ class RobotSpec:
         """The limits on the change of each joint's position target per control step, rad, with the default pose.
 
         Args:
-            preset: a key of ``deltas``, "spec" (the datasheet's speed * dt) or "tight" (a quarter of it).
+            preset: a key of ``deltas``, "spec" (the datasheet's speed * dt) or "tight" (a quarter of it). With
+                ``_acceleration`` at its end, the same with ``accelerations``, of which "tight" takes a quarter as well.
             safety: instead of a preset, the share of the datasheet's speed, in (0, 1].
             dt: control period in seconds. The presets in ``deltas`` are for 0.02 only.
         """
@@ -252,14 +258,23 @@ class RobotSpec:
 
         if safety is None and preset not in self.presets:
             raise KeyError(f"{self.name} has no preset {preset!r}; it has: {', '.join(self.presets)}")
-        if safety is None and preset in self.deltas:
-            made = self._from_table(preset, dt)
+        base = preset.removesuffix(ACCELERATED)
+        limited = safety is None and base != preset
+        if safety is None and base in self.deltas:
+            made = self._from_table(base, dt)
+            if limited:
+                square = rates.smaller(CONTROL_PERIOD, "dt") ** 2
+                sharp = [Fraction(self.accelerations[joint.group]) * square for joint in self.joints]
+                made["acceleration"] = [rates.per_second(value, CONTROL_PERIOD) for value in sharp]
         else:
             rows = {
-                joint.name: Joint(None if joint.speed is None else str(joint.speed), joint.low, joint.high)
+                joint.name: Joint(
+                    *(None if joint.speed is None else str(joint.speed), joint.low, joint.high),
+                    acceleration=self.accelerations[joint.group] if limited else None,
+                )
                 for joint in self.joints
             }
-            made = rates.arguments(rows, dt, SHARES[preset] if safety is None else safety, self.name)
+            made = rates.arguments(rows, dt, SHARES[base] if safety is None else safety, self.name)
         return RateLimits(**made | {"groups": [joint.group for joint in self.joints], "reset": self.default_pose})
 
     def _from_table(self, preset: str, dt: Number) -> dict[str, Any]:
@@ -301,7 +316,8 @@ class RobotSpec:
     @property
     def presets(self) -> tuple[str, ...]:
         """The names of the limit presets."""
-        return (*self.deltas, *SHARES)
+        plain = (*self.deltas, *SHARES)
+        return (*plain, *(f"{name}{ACCELERATED}" for name in plain)) if self.accelerations else plain
 
     @property
     def mass(self) -> float:
