@@ -22,7 +22,7 @@ from slewrl.limits.parse import Values
 from slewrl.limits.resolve import resolve_limits
 
 PREVIOUS = "previous_action"
-"""The observation group that holds the previous action alone: a_prev, or (v_prev, a_prev) with an acceleration limit."""
+"""The observation group of the previous action alone: a_prev, or (v_prev, a_prev) with an acceleration limit."""
 Given = RateLimits | str | Path | Values
 """Limits as a user may write them; see ``Guard``."""
 
@@ -52,7 +52,7 @@ class LimitedCommands(Copied):
 
     @property
     def appended(self) -> Tensor:
-        """A copy of what observations show of the commands, (N, m): the last ones, after their velocity if it is kept."""
+        """A new tensor of what observations show, (N, m): the last commands, after their velocity if it is kept."""
         return self.last.clone() if self.velocity is None else torch.cat([self.velocity, self.last], -1)
 
     def move(self, wanted: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class LimitedCommands(Copied):
         return self._execute(box.clamp(wanted) if self.layer is None else self.layer.execute(wanted, box))
 
     def follow(self, wanted: Tensor) -> Tensor:
-        """Go to the commands nearest to ``wanted`` (N, d) in F_t, without braking for them: they are under limits, too."""
+        """Go as near to ``wanted`` (N, d) as F_t allows, and do not brake for it: it is a limited motion, too."""
         box = self.limits.box(self.last, check=False, velocity=self.velocity)
         held = torch.where(wanted == wanted, wanted, box.anchor)
         return self._execute(torch.clamp(box.round(held), box.low, box.high))
