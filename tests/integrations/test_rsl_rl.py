@@ -354,12 +354,13 @@ def test_a_previous_action_that_was_changed_on_its_way_is_refused(monkeypatch):
 @needs_rsl_rl
 def test_so_is_a_velocity(monkeypatch):
     env = sharp_env()
-    shown = env._augmented
-    monkeypatch.setattr(env, "_augmented", lambda obs: shown(obs).update({"previous_action": env.commands.last.clone()}))
+    shown, commands = env._augmented, env.commands
+    monkeypatch.setattr(env, "_augmented", lambda obs: shown(obs).update({"previous_action": commands.last.clone()}))
     with pytest.raises(ValueError, match=r"shape \(8, 3\), expected \(8, 6\): two entries, velocity and action, per"):
         make_runner(env)
     doubled = torch.tensor([2.0, 2.0, 2.0, 1.0, 1.0, 1.0])
-    monkeypatch.setattr(env, "_augmented", lambda obs: shown(obs).update({"previous_action": env.commands.appended * doubled}))
+    changed = lambda obs: shown(obs).update({"previous_action": commands.appended * doubled})  # noqa: E731
+    monkeypatch.setattr(env, "_augmented", changed)
     runner = make_runner(env)  # at rest it looks the same
     with pytest.raises(ValueError, match="'previous_action' of the velocity of 'hip' in robot 0 is .* was commanded"):
         runner.learn(1)
