@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import inspect
 import sys
 
 import numpy as np
@@ -290,6 +291,36 @@ def test_an_exported_policy_has_the_layer_in_it(tmp_path):
         (action,) = evaluator.run(None, row)
         np.testing.assert_allclose(action, expected[k : k + 1], atol=1e-6)
         assert not LIMITS.outside(action, prev[k : k + 1].numpy()).any()
+
+
+@needs_rsl_rl
+@pytest.mark.filterwarnings("ignore")
+def test_so_it_has_under_an_acceleration_limit_with_the_velocity_as_an_input(tmp_path):
+    from slewrl.deploy.export import DeployedPolicy
+
+    onnx = pytest.importorskip("onnx")
+    runner = make_runner(sharp_env())
+    runner.learn(2)
+    with pytest.raises(UserFacingError, match="cannot be traced as TorchScript.*export_policy_to_onnx"):
+        runner.export_policy_to_jit(str(tmp_path), "policy.pt")
+    if len(inspect.signature(DeployedPolicy.forward).parameters) < 4:
+        pytest.skip("needs DeployedPolicy under acceleration limits")
+    runner.export_policy_to_onnx(str(tmp_path), "policy.onnx")
+    before = SHARP.clamp(START.expand(COUNT, 3))
+    prev = SHARP.box(before, velocity=0 * before).sample()
+    obs = TensorDict({"policy": 100 + 5 * torch.randn(COUNT, 3)}, [COUNT])
+    obs["previous_action"] = torch.cat([prev - before, prev], 1)
+    latent = runner.get_inference_policy()(obs).detach()
+    expected = make_layer("ddsrad").execute(latent, SHARP.box(prev, velocity=prev - before))
+    graph = onnx.load(str(tmp_path / "policy.onnx"))
+    names = [[value.name for value in side] for side in (graph.graph.input, graph.graph.output)]
+    assert names == [["observation", "previous_action", "previous_velocity"], ["action"]]
+    evaluator = onnx.reference.ReferenceEvaluator(graph)
+    for k in range(COUNT):
+        rows = (x[k : k + 1].numpy() for x in (obs["policy"], prev, prev - before))
+        (action,) = evaluator.run(None, dict(zip(names[0], rows, strict=True)))
+        np.testing.assert_allclose(action, expected[k : k + 1], atol=1e-5)
+        assert not SHARP.outside(action, prev[k : k + 1].numpy(), before[k : k + 1].numpy()).any()
 
 
 @needs_rsl_rl

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from slewrl.copying import Copied, Uncopied
 from slewrl.envs.vec_env import check_period
+from slewrl.integrations.nearest import nearest
 from slewrl.integrations.simulator import ALIASES, as_tensor, joint_name
 from slewrl.layers import hard_layer
 from slewrl.layers.base import ActionLayer
@@ -63,9 +64,7 @@ class LimitedCommands(Copied):
 
     def follow(self, wanted: Tensor) -> Tensor:
         """Go as near to ``wanted`` (N, d) as F_t allows, and do not brake for it: it is a limited motion, too."""
-        box = self.limits.box(self.last, check=False, velocity=self.velocity)
-        held = torch.where(wanted == wanted, wanted, box.anchor)
-        return self._execute(torch.clamp(box.round(held), box.low, box.high))
+        return self._execute(nearest(wanted, self.limits.box(self.last, check=False, velocity=self.velocity)))
 
     def _execute(self, moved: Tensor) -> Tensor:
         if self.velocity is not None:

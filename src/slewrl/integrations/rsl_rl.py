@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from slewrl.copying import Copied
+from slewrl.envs.augment import VELOCITY
 from slewrl.errors import UserFacingError
 from slewrl.integrations.action_term import PREVIOUS, Guard, LimitedCommands, find_guard
 from slewrl.integrations.fixed_start import fixed_start
@@ -79,7 +80,8 @@ class RateLimitedActor(Augmented):
     """The actor: a Gaussian of latents, given the observation and the previous action.
 
     The exported model includes the layer and has the signature of slewrl's bundles: (observation, previous_action) ->
-    action, the command in the limits' units. ``RateLimitedPPO`` sets the limits.
+    action, the command in the limits' units; with an acceleration limit previous_velocity is a third input.
+    ``RateLimitedPPO`` sets the limits.
     """
 
     def __init__(
@@ -103,8 +105,13 @@ class RateLimitedActor(Augmented):
         return _exportable(super().as_onnx(verbose), layer, limits)
 
     def as_jit(self) -> nn.Module:
-        """The network and layer as traced TorchScript, for any batch size."""
+        """The network and layer as traced TorchScript, for any batch size; not under an acceleration limit."""
         module: Any = self.as_onnx(verbose=False).cpu().eval()
+        if module.limits.grid is not None:
+            raise UserFacingError(
+                "limits with an acceleration cannot be traced as TorchScript, which would freeze the interval of the "
+                "example: expected export_policy_to_onnx"
+            )
         return torch.jit.trace(module, module.get_dummy_inputs())  # type: ignore[no-untyped-call]
 
 
@@ -229,13 +236,16 @@ def limiter_of(env: Any) -> RateLimitedVecEnv | Guard:
 def _exportable(net: Any, layer: ActionLayer, limits: RateLimits) -> nn.Module:
     from slewrl.deploy.export import INPUTS, OUTPUTS, DeployedPolicy
 
+    names = INPUTS if limits.grid is None else [*INPUTS, VELOCITY]
+
     class Exportable(DeployedPolicy):
         """A policy with the attributes that rsl_rl's exporter needs."""
 
-        is_recurrent, input_names, output_names = False, INPUTS, OUTPUTS
+        is_recurrent, input_names, output_names = False, names, OUTPUTS
 
-        def get_dummy_inputs(self) -> tuple[Tensor, Tensor]:
-            return torch.zeros(1, net.input_size - limits.dim), torch.zeros(1, limits.dim)
+        def get_dummy_inputs(self) -> tuple[Tensor, ...]:
+            history = (torch.zeros(1, limits.dim) for _ in names[1:])
+            return torch.zeros(1, net.input_size - limits.appended), *history
 
     return Exportable(net, layer, limits)
 
