@@ -13,9 +13,12 @@ import torch
 from slewrl import RateLimits, make_layer
 from slewrl.errors import UserFacingError
 from slewrl.integrations.action_term import Guard, LimitedCommands, find_guard, previous_action
+from slewrl.limits.viability import brake
 from slewrl.metrics import rate_use
 
 LIMITS = RateLimits.preset("H1", "paper")
+SHARP = RateLimits(**LIMITS._parts() | {"acceleration": 15, "deceleration": 25})
+"""The same with an acceleration limit, per second squared at 50 Hz."""
 COUNT = 4
 MJLAB = importlib.util.find_spec("mjlab") is not None
 
@@ -64,6 +67,61 @@ def test_commands_made_outside_inference_mode_can_be_moved_inside_and_reset_outs
         commands.move(torch.ones(1, 10))
     commands.restart(torch.zeros(1, 10))
     assert (commands.last == 0).all() and not commands.last.is_inference()
+
+
+@pytest.mark.parametrize("layer", [None, "ddsrad", "boxpro", "interval_tanh"])
+def test_under_an_acceleration_limit_commands_keep_it_through_restarts(layer):
+    """Robot 1 restarts at every seventh step, at speed."""
+    start = SHARP.clamp(torch.zeros(COUNT, SHARP.dim))
+    commands = LimitedCommands(SHARP, start, layer and make_layer(layer))
+    episodes, over = [[row] for row in start.numpy()], []
+    for t, action in enumerate(wild(150, SHARP.dim), start=1):
+        before, velocity = commands.last.clone(), commands.velocity.clone()
+        moved = commands.move(action + (3 if t % 40 < 20 else -3)).clone()  # a drift, so that joints gather speed
+        assert torch.equal(commands.appended, torch.cat([moved - before, moved], -1))
+        rest = brake(velocity.double().numpy(), SHARP.grid.deceleration * SHARP.grid.unit)
+        nan = action.isnan().numpy()
+        assert ((moved - before).double().numpy()[nan] == rest[nan]).all()  # as fast as allowed
+        for episode, row in zip(episodes, moved.numpy(), strict=True):
+            episode.append(row)
+        if t % 7 == 0:
+            commands.restart(start, torch.tensor([1]))
+            over.append(episodes[1])
+            episodes[1] = [start[1].numpy()]
+            assert not commands.velocity[1].any() and torch.equal(commands.last[1], start[1])
+    chains = [np.array(chain) for chain in (*episodes, *over)]
+    assert sum(rate_use(chain, SHARP).violations for chain in chains) == 0
+    assert max(np.abs(np.diff(chain, axis=0)).max() for chain in chains) > 0.05  # eight times what a step may add
+
+
+def test_a_clip_under_an_acceleration_limit_stops_at_its_target():
+    commands = LimitedCommands(SHARP, SHARP.clamp(torch.zeros(1, SHARP.dim)))
+    target = torch.full((1, SHARP.dim), 0.25)
+    path = torch.cat([commands.move(target).clone() for _ in range(60)])
+    assert (path <= 0.25).all() and torch.equal(commands.last, SHARP.clamp(target)) and not commands.velocity.any()
+
+
+def test_targets_behind_a_bias_follow_their_commands_without_braking_for_them():
+    """What mjlab's term does with its encoder bias: two limited sequences, a constant and a rounding apart."""
+    limits = RateLimits([0.05] * 3, -3, 3, acceleration=0.005)
+    start, bias = torch.zeros(1, 3), torch.tensor([[-0.01, 0.0123, 0.1]])
+    commands = LimitedCommands(limits, limits.clamp(start), make_layer("ddsrad"))
+    targets = LimitedCommands(limits, limits.clamp(start - bias))
+    rows, speeds = [targets.last[0].numpy().copy()], []
+    for t in range(200):
+        wanted = commands.move(torch.tensor([[2.0, -1.0, float("inf")]]) * (1 if t % 60 < 30 else -1)) - bias
+        assert ((targets.follow(wanted) - wanted).abs() <= 2 * limits.grid.unit[0]).all()
+        rows.append(targets.last[0].numpy().copy())
+        speeds.append(targets.velocity.abs().max().item())
+    assert rate_use(np.array(rows), limits).violations == 0 and max(speeds) > 0.0499
+
+
+def test_without_an_acceleration_limit_following_is_the_clip(limits_family):
+    for limits in limits_family.values():
+        one, other = (LimitedCommands(limits, limits.clamp(torch.zeros(COUNT, limits.dim))) for _ in range(2))
+        for action in wild(20, limits.dim):
+            assert torch.equal(one.move(action), other.follow(action)) and torch.equal(one.appended, one.last)
+        assert one.velocity is None
 
 
 # ---------------------------------------------------------------------- finding limits for joints
@@ -165,6 +223,24 @@ def test_isaaclabs_actuators_never_break_the_limits_through_resets(isaac, layer)
     assert broken == 0 and ends == 60 // 3 + 60 // 5
     others = [i for i in range(len(fake.JOINTS)) if i not in COLUMNS]
     assert (torch.stack(env.targets)[:, :, others] == env.robot.default[:, others]).all()  # they hold
+
+
+@pytest.mark.parametrize("layer", [None, "ddsrad"])
+def test_so_they_do_under_an_acceleration_limit_and_show_their_history(isaac, layer):
+    env = isaac_env(isaac, limits=SHARP, layer=layer, scale=1.0 if layer else 0.5)
+    limits = env.term.guard.limits
+    assert limits.grid is not None and limits.names == ORDERED.names
+    start = limits.clamp(env.robot.default[:, COLUMNS]).numpy()
+    previous = before = start
+    broken = 0
+    for action in wild(60, 10):
+        *_, terminated, truncated, _ = env.step(action)
+        given = env.targets[-1][:, COLUMNS].numpy()
+        broken += limits.outside(given, previous, before).sum()
+        over = (terminated | truncated).numpy()[:, None]
+        previous, before = np.where(over, start, given), np.where(over, start, previous)
+        assert (previous_action(env).numpy() == np.concatenate([previous - before, previous], 1)).all()
+    assert broken == 0
 
 
 def test_isaaclabs_own_term_breaks_them(isaac):

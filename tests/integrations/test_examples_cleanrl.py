@@ -5,11 +5,14 @@ import runpy
 import sys
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium.envs.classic_control.pendulum import PendulumEnv
 
-from slewrl import RateLimits
+from slewrl import RateLimits, make_layer
+from slewrl.envs.augment import AugmentVector
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "06_cleanrl_sac.py"
 LIMITS = RateLimits.preset("Pendulum-v1", "tight")
@@ -66,3 +69,20 @@ def test_it_is_one_file_of_the_promised_size():
     assert len(lines) < 275
     imported = {line.split()[1] for line in lines if re.match(r"(from|import) slewrl", line)}
     assert imported == {"slewrl", "slewrl.limits.augmented", "slewrl.envs.augment"}
+
+
+def test_the_eight_lines_of_the_page_keep_an_acceleration_limit_too():
+    """Warm-up and a random actor over the ends of episodes, by what AugmentVector shows."""
+    limits = RateLimits(**RateLimits.preset("Hopper-v5", "tight")._parts() | {"acceleration": "0.02"})
+    layer, uses = make_layer("ddsrad"), []
+    mode = gym.vector.AutoresetMode.SAME_STEP
+    envs = gym.vector.SyncVectorEnv([lambda: gym.make("Hopper-v5", max_episode_steps=30)] * 2, autoreset_mode=mode)
+    envs = AugmentVector(envs, limits)
+    obs, _ = envs.reset(seed=0)
+    for t in range(100):
+        box = limits.box_after(torch.Tensor(obs))
+        zero, one = torch.zeros(2, 3), torch.ones(2, 3)
+        latent = layer.sample(zero, 2 * one, torch.randn(2, 3), box)[0].executed
+        obs, _, _, _, info = envs.step((box.sample() if t < 30 else latent).numpy())
+        uses += [use for use in info.get("rate_use", ()) if use is not None]
+    assert len(uses) >= 6 and sum(use.violations for use in uses) == 0

@@ -10,7 +10,6 @@ from slewrl.errors import UserFacingError
 from slewrl.integrations import isaaclab
 from slewrl.integrations.isaaclab import IsaacWorlds
 from slewrl.integrations.simulator import joint_columns
-from slewrl.limits.augmented import previous_action
 from slewrl.metrics import rate_use
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec
@@ -44,7 +43,7 @@ def walk(worlds, steps):
     layer, generator = make_layer("ddsrad"), torch.Generator().manual_seed(0)
     for _ in range(steps):
         seen = torch.from_numpy(worlds.observations)
-        box = worlds.limits.box(previous_action(seen, worlds.limits.dim))
+        box = worlds.limits.box_after(seen)
         latent = 2 * torch.randn(worlds.count, worlds.limits.dim, generator=generator)
         executed = layer.decide(latent, box).executed.numpy()
         yield executed, worlds.step(executed)
@@ -104,6 +103,26 @@ def test_layout(monkeypatch):
     assert worlds.layout.size == worlds.observations.shape[1] == 2 * joints + 2 + 10
     assert worlds.layout.privileged == 0
     assert worlds.get_state() is None
+
+
+def test_under_an_acceleration_limit_observations_end_in_velocity_and_action_and_the_limit_is_counted(monkeypatch):
+    sharp = RateLimits(**LIMITS._parts() | {"acceleration": 15})
+    worlds = make(monkeypatch, limits=sharp)
+    assert worlds.layout.size == worlds.observations.shape[1] == 2 * len(fake.JOINTS) + 2 + 20
+    before, episodes = np.tile(worlds.reset_action, (COUNT, 1)), []
+    assert (worlds.observations[:, -20:] == np.concatenate([0 * before, before], 1)).all()
+    for executed, moved in walk(worlds, 30):
+        assert (moved.next_obs[:, -20:] == np.concatenate([executed - before, executed], 1)).all()
+        before = np.where(moved.ended[:, None], worlds.reset_action, executed)
+        speed = np.where(moved.ended[:, None], 0, moved.next_obs[:, -20:-10])
+        assert (worlds.observations[:, -20:] == np.concatenate([speed, before], 1)).all()
+        episodes += worlds.episodes
+    assert sum(rate_use(episode.actions, sharp).violations for episode in episodes) == worlds.violations() == 0
+    worlds.reset(0)
+    jump = worlds.history.previous.copy()
+    jump[3, sharp.names.index("left_knee")] += 0.1  # its rate is .25, and from rest it may go by .006
+    worlds.step(jump)
+    assert worlds.violations() == 1
 
 
 def test_worlds_neither_disturb_nor_hear_other_random_numbers(monkeypatch):

@@ -9,7 +9,6 @@ import torch
 from slewrl import RateLimits, make_layer
 from slewrl.errors import UserFacingError
 from slewrl.integrations.mjlab import MjlabWorlds
-from slewrl.limits.augmented import previous_action
 from slewrl.metrics import rate_use
 
 TASK = "Mjlab-Velocity-Flat-Unitree-G1"
@@ -57,7 +56,7 @@ def walk(worlds, steps, scale=2.0):
     layer, generator = make_layer("ddsrad"), torch.Generator().manual_seed(0)
     for _ in range(steps):
         seen = torch.from_numpy(worlds.observations)
-        box = worlds.limits.box(previous_action(seen, worlds.limits.dim))
+        box = worlds.limits.box_after(seen)
         latent = scale * torch.randn(worlds.count, worlds.limits.dim, generator=generator)
         executed = layer.decide(latent, box).executed.numpy()
         yield executed, worlds.step(executed)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import inspect
 import sys
 
 import numpy as np
@@ -15,6 +16,7 @@ from slewrl.metrics import rate_use
 RSL_RL, MJLAB = (importlib.util.find_spec(name) is not None for name in ("rsl_rl", "mjlab"))
 HERE = "slewrl.integrations.rsl_rl"
 LIMITS = RateLimits({"hip": "0.1", "knee": "0.3", "ankle": "0.2"}, [-1, -0.7, -1], [1, 1, 0.6])
+SHARP = RateLimits(**LIMITS._parts() | {"acceleration": "0.02", "deceleration": "0.03"})
 COUNT, STEPS = 8, 16
 START = LIMITS.clamp(torch.tensor([0.1, 0.2, -0.3]))
 needs_rsl_rl = pytest.mark.skipif(not RSL_RL, reason="needs rsl_rl")
@@ -41,11 +43,12 @@ class Follow(VecEnv):
 
     num_actions, max_episode_length, device, cfg = 3, 14, "cpu", {}
 
-    def __init__(self, count=COUNT):
-        self.num_envs, self.worlds = count, torch.arange(count)
+    def __init__(self, count=COUNT, limits=LIMITS):
+        self.num_envs, self.worlds, self.judge = count, torch.arange(count), limits
+        self.start = limits.clamp(START).numpy()
         self.episode_length_buf = torch.zeros(count, dtype=torch.long)
         self.goal = torch.zeros(count, 3)
-        self.chains, self.episodes = [[START.numpy()] for _ in range(count)], []
+        self.chains, self.episodes = [[self.start] for _ in range(count)], []
         """What ``step`` was handed, by world and episode, the reset action first."""
         self._begin(self.worlds >= 0)
 
@@ -54,7 +57,7 @@ class Follow(VecEnv):
         self.episode_length_buf[worlds] = 0
         for k in worlds.nonzero().squeeze(1).tolist():
             self.episodes.append(np.array(self.chains[k]))
-            self.chains[k] = [START.numpy()]
+            self.chains[k] = [self.start]
 
     def get_observations(self):
         return TensorDict({"policy": 100 + 10 * self.goal}, [self.num_envs])
@@ -75,7 +78,7 @@ class Follow(VecEnv):
 
     def violations(self):
         chains = [*self.episodes, *(np.array(chain) for chain in self.chains)]
-        return sum(rate_use(chain, LIMITS).violations for chain in chains)
+        return sum(rate_use(chain, self.judge).violations for chain in chains)
 
 
 def config(**changed):
@@ -127,6 +130,42 @@ def test_every_command_is_in_its_limits_in_training_after_resets_and_after_loadi
             env.step(policy(env.get_observations()))
     assert env.violations() == 0 and sum(map(len, env.episodes)) > 600
     assert all((episode[0] == START.numpy()).all() for episode in env.episodes)
+
+
+def sharp_env(layer="ddsrad"):
+    return RateLimitedVecEnv(Follow(limits=SHARP), SHARP, layer, START)
+
+
+@needs_rsl_rl
+@pytest.mark.parametrize("layer", ["ddsrad", "boxpro"])
+def test_so_it_is_under_an_acceleration_limit(layer, tmp_path):
+    """Actor and critic see the last increment and the last command to the bit, and the rest normalised."""
+    env = sharp_env(layer)
+    runner = make_runner(env)
+    runner.learn(4, init_at_random_ep_len=True)
+    obs = env.get_observations()
+    assert obs["previous_action"].shape == (COUNT, 6)
+    for model in (runner.alg.actor, runner.alg.critic):
+        seen = model.get_latent(obs)
+        assert seen.shape == (COUNT, 9) and torch.equal(seen[:, 3:], obs["previous_action"])
+        assert seen[:, :3].abs().max() < 10 < obs["policy"].min()
+    runner.save(str(tmp_path / "model.pt"))
+    again = make_runner(env)
+    again.load(str(tmp_path / "model.pt"))
+    again.learn(2)
+    env.reset()
+    start = SHARP.clamp(START).expand(COUNT, 3)
+    assert torch.equal(env.get_observations()["previous_action"], torch.cat([torch.zeros(COUNT, 3), start], 1))
+    policy = again.get_inference_policy()
+    with torch.inference_mode():
+        for t in range(40):
+            before = env.commands.last.clone()
+            latent = policy(env.get_observations()) if t % 2 else 10 * torch.randn(COUNT, 3)
+            obs, _, dones, _ = env.step(latent)
+            executed = torch.tensor(np.array([chain[-1] for chain in env.chains]))
+            moved = torch.cat([executed - before, executed], 1)[~dones.bool()]
+            assert torch.equal(obs["previous_action"][~dones.bool()], moved)
+    assert env.violations() == 0 and sum(map(len, env.episodes)) > 600
 
 
 @needs_rsl_rl
@@ -255,6 +294,36 @@ def test_an_exported_policy_has_the_layer_in_it(tmp_path):
 
 
 @needs_rsl_rl
+@pytest.mark.filterwarnings("ignore")
+def test_so_it_has_under_an_acceleration_limit_with_the_velocity_as_an_input(tmp_path):
+    from slewrl.deploy.export import DeployedPolicy
+
+    onnx = pytest.importorskip("onnx")
+    runner = make_runner(sharp_env())
+    runner.learn(2)
+    with pytest.raises(UserFacingError, match="cannot be traced as TorchScript.*export_policy_to_onnx"):
+        runner.export_policy_to_jit(str(tmp_path), "policy.pt")
+    if len(inspect.signature(DeployedPolicy.forward).parameters) < 4:
+        pytest.skip("needs DeployedPolicy under acceleration limits")
+    runner.export_policy_to_onnx(str(tmp_path), "policy.onnx")
+    before = SHARP.clamp(START.expand(COUNT, 3))
+    prev = SHARP.box(before, velocity=0 * before).sample()
+    obs = TensorDict({"policy": 100 + 5 * torch.randn(COUNT, 3)}, [COUNT])
+    obs["previous_action"] = torch.cat([prev - before, prev], 1)
+    latent = runner.get_inference_policy()(obs).detach()
+    expected = make_layer("ddsrad").execute(latent, SHARP.box(prev, velocity=prev - before))
+    graph = onnx.load(str(tmp_path / "policy.onnx"))
+    names = [[value.name for value in side] for side in (graph.graph.input, graph.graph.output)]
+    assert names == [["observation", "previous_action", "previous_velocity"], ["action"]]
+    evaluator = onnx.reference.ReferenceEvaluator(graph)
+    for k in range(COUNT):
+        rows = (x[k : k + 1].numpy() for x in (obs["policy"], prev, prev - before))
+        (action,) = evaluator.run(None, dict(zip(names[0], rows, strict=True)))
+        np.testing.assert_allclose(action, expected[k : k + 1], atol=1e-5)
+        assert not SHARP.outside(action, prev[k : k + 1].numpy(), before[k : k + 1].numpy()).any()
+
+
+@needs_rsl_rl
 def test_an_actor_without_limits_exports_no_latents():
     runner = make_runner(algorithm__class_name="PPO")
     with pytest.raises(UserFacingError, match="would export latents: name '.*RateLimitedPPO' as the algorithm"):
@@ -311,6 +380,21 @@ def test_a_previous_action_that_was_changed_on_its_way_is_refused(monkeypatch):
     monkeypatch.setattr(env, "_augmented", lambda obs: obs)
     with pytest.raises(ValueError, match=r"no observations 'previous_action', only \['policy'\]: give it a group"):
         make_runner(env)
+
+
+@needs_rsl_rl
+def test_so_is_a_velocity(monkeypatch):
+    env = sharp_env()
+    shown, commands = env._augmented, env.commands
+    monkeypatch.setattr(env, "_augmented", lambda obs: shown(obs).update({"previous_action": commands.last.clone()}))
+    with pytest.raises(ValueError, match=r"shape \(8, 3\), expected \(8, 6\): two entries, velocity and action, per"):
+        make_runner(env)
+    doubled = torch.tensor([2.0, 2.0, 2.0, 1.0, 1.0, 1.0])
+    changed = lambda obs: shown(obs).update({"previous_action": commands.appended * doubled})  # noqa: E731
+    monkeypatch.setattr(env, "_augmented", changed)
+    runner = make_runner(env)  # at rest it looks the same
+    with pytest.raises(ValueError, match="'previous_action' of the velocity of 'hip' in robot 0 is .* was commanded"):
+        runner.learn(1)
 
 
 @needs_rsl_rl

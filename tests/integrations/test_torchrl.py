@@ -35,6 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 LIMITS = RateLimits([0.2, 0.5], low=-1.0, high=1.0)
 PENDULUM = RateLimits.preset("Pendulum-v1", "tight")  # 0.4 in [-2, 2]
+SHARP = RateLimits(**PENDULUM._parts() | {"acceleration": 0.03125, "deceleration": 0.0625})
 ONE_ACTION = [name for name in LAYERS if name not in ("post", "boxpre", "none")]
 INVERTIBLE = ["ddsrad", "ddsrad_smooth", "dtanh", "interval_tanh", "interval_srad", "srad_gauge"]
 
@@ -185,12 +186,13 @@ class Watched(gym.Wrapper):
         self.start = np.full(limits.dim, reset_action, np.float32)
 
     def reset(self, **options):
-        self.prev, self.resets = self.start, self.resets + 1
+        self.prev = self.before = self.start
+        self.resets += 1
         return self.env.reset(**options)
 
     def step(self, action):
-        self.violations += int(self.limits.outside(action, self.prev).sum())
-        self.prev, self.steps = np.array(action), self.steps + 1
+        self.violations += int(self.limits.outside(action, self.prev, self.before).sum())
+        self.before, self.prev, self.steps = self.prev, np.array(action), self.steps + 1
         return self.env.step(action)
 
 
@@ -202,26 +204,27 @@ def limited(gymnasium_env, *more, limits=PENDULUM):
     return envs.TransformedEnv(envs.GymWrapper(gymnasium_env), envs.Compose(RateLimitTransform(limits), *more))
 
 
-def batched(count, length):
+def batched(count, length, limits=PENDULUM):
     """``count`` watched environments whose episodes end at different steps, and the watchers."""
-    watchers = [watched(length + i) for i in range(count)]
+    watchers = [watched(length + i, limits=limits) for i in range(count)]
     make = [lambda w=w: envs.GymWrapper(w) for w in watchers]
-    return envs.TransformedEnv(envs.SerialEnv(count, make), RateLimitTransform(PENDULUM)), watchers
+    return envs.TransformedEnv(envs.SerialEnv(count, make), RateLimitTransform(limits)), watchers
 
 
 def make_actor(size, limits, layer="ddsrad"):
     network = torch.nn.Sequential(
-        modules.MLP(size + limits.dim, 2 * limits.dim, num_cells=[32]), modules.NormalParamExtractor()
+        modules.MLP(size + limits.appended, 2 * limits.dim, num_cells=[32]), modules.NormalParamExtractor()
     )
+    history = ["previous_action"] if limits.grid is None else ["previous_velocity", "previous_action"]
     heads = TensorDictModule(
         lambda *seen: network(torch.cat(seen, -1)),
-        in_keys=["observation", "previous_action"],
+        in_keys=["observation", *history],
         out_keys=["loc", "scale"],
     )
     heads.network = network
     return modules.ProbabilisticActor(
         heads,
-        in_keys=["loc", "scale", "previous_action"],
+        in_keys=["loc", "scale", *history],
         distribution_class=RateLimitedNormal,
         distribution_kwargs={"limits": limits, "layer": layer},
         default_interaction_type=tensordict.nn.InteractionType.RANDOM,
@@ -367,6 +370,129 @@ def test_a_loop_by_hand_stores_what_was_executed():
     batch = buffer.sample()
     assert PENDULUM.outside(batch["action"], batch["previous_action"]).sum() == 0
     assert torch.equal(batch["action"], batch["next", "previous_action"])
+
+
+# ---------------------------------------------------------------------- acceleration limits
+
+
+def test_under_an_acceleration_limit_the_environment_conforms_and_shows_the_last_increment():
+    env = limited(watched(limits=SHARP), limits=SHARP)
+    check_env_specs(env)
+    spec = env.observation_spec["previous_velocity"]
+    assert spec.shape == (1,) and 0.39 < spec.space.high.item() < 0.4 and spec.dtype == torch.float32
+    rollout = env.rollout(80, break_when_any_done=False)
+    moved = rollout["next", "previous_action"] - rollout["previous_action"]
+    assert torch.equal(rollout["next", "previous_velocity"], moved) and moved.abs().max() > 0.03125
+    done = rollout["next", "done"][:-1, 0]
+    assert done.sum() == 1 and (rollout["previous_velocity"][1:][done] == 0).all()
+
+
+def test_warm_up_noise_nan_and_resets_keep_the_acceleration_limit_at_the_environments_own_step():
+    watcher = watched(limits=SHARP)
+    env, actor = limited(watcher, envs.StepCounter(), limits=SHARP), make_actor(3, SHARP)
+    noisy = modules.AdditiveGaussianModule(env.action_spec, sigma_init=3.0, sigma_end=3.0)
+    far = TensorDictModule(lambda prev: prev * 0 - torch.inf, in_keys=["previous_action"], out_keys=["action"])
+    others = tensordict.nn.TensorDictSequential(actor, noisy)
+    moved = []
+    for policy in (actor, uniform_policy(SHARP), None, others, far):
+        before = env.transform[0].counts.moved
+        rollout = env.rollout(120, policy, break_when_any_done=False)
+        moved.append(env.transform[0].counts.moved - before)
+        prev = rollout["previous_action"]
+        before = prev - rollout["previous_velocity"]
+        assert not SHARP.outside(rollout["next", "previous_action"], prev, before).any()
+    counts = env.transform[0].counts
+    assert watcher.violations == counts.violations == 0 and watcher.steps == counts.steps == 600
+    assert moved[:2] == [0, 0] and min(moved[2:]) > 60  # legal actions pass bit for bit
+
+
+def test_under_an_acceleration_limit_nan_brakes_and_actions_are_on_the_grid():
+    """From rest by 1/32 more each step, then by 1/16 less; a unit or two less, since the grid is inside the limits."""
+    env = limited(watched(limits=SHARP), limits=SHARP)
+    td, found, unit = env.reset(), [], SHARP.grid.unit[0]
+    for asked in (torch.inf, torch.inf, torch.inf, torch.nan, torch.nan, torch.nan, 0.1):
+        td["action"] = torch.tensor([asked])
+        td = step_mdp(env.step(td))
+        found.append(td["previous_velocity"].item())
+    expected = [1 / 32, 2 / 32, 3 / 32, 1 / 32, 0.0, 0.0, -1 / 32]
+    assert found == pytest.approx(expected, abs=4 * unit)
+    assert found[4:6] == [0.0, 0.0] and all(x / unit == round(x / unit) for x in found)
+    assert env.transform[0].counts.violations == 0
+
+
+def test_rows_that_do_not_step_keep_their_velocity():
+    env, watchers = batched(3, 5, SHARP)
+    rollout = env.rollout(20, uniform_policy(SHARP), break_when_any_done=False, break_when_all_done=True)
+    assert rollout.shape == (3, 7) and [w.steps for w in watchers] == [5, 6, 7]
+    assert sum(w.violations for w in watchers) == 0 == env.transform.counts.violations
+    td = env.reset()
+    for step in range(4):
+        td["action"] = torch.full((3, 1), 2.0)
+        td["_step"] = torch.tensor([[True], [step != 2], [True]])
+        td = step_mdp(env.step(td))
+    speed = 32 * td["previous_velocity"].flatten()
+    assert speed.tolist() == pytest.approx([4, 3, 4], abs=1e-4)  # the second row rose three times
+    td["_reset"] = torch.tensor([[True], [False], [False]])
+    td = env.reset(td)
+    assert td["previous_velocity"][0] == 0 and torch.equal(32 * td["previous_velocity"][1:, 0], speed[1:])
+
+
+@pytest.mark.parametrize("layer", [name for name in ONE_ACTION if name != "budget"])
+def test_samples_and_scores_under_an_acceleration_limit(layer, monkeypatch):
+    """In F_t of their own row; drawn and scored alike; scored from the stored action where the layer has an inverse."""
+    sharp = RateLimits([0.2, 0.5], -1, 1, acceleration=0.05)
+    generator = torch.Generator().manual_seed(0)
+    loc, scale, prev, velocity = torch.rand(4, 64, 2, generator=generator)
+    loc, scale, prev = (2 * loc - 1).requires_grad_(), 0.2 + scale, sharp.clamp(0.8 * (2 * prev - 1))
+    velocity = sharp.clamp(0.1 * (2 * velocity - 1))
+    policy = RateLimitedNormal(loc, scale, prev, velocity, limits=sharp, layer=layer)
+    noise = torch.randn(64, 2, generator=generator)
+    monkeypatch.setattr(subject, "_noise", noise.expand_as)
+    action, log_prob = policy.rsample_and_log_prob()
+    drawn = policy.rsample()
+    assert torch.equal(action, drawn) and torch.allclose(policy.log_prob(drawn), log_prob, atol=1e-4)
+    before = (prev - velocity).numpy()
+    for found in (action, policy.mode, policy.rsample((3,))[2]):
+        assert not sharp.outside(found.detach().numpy(), prev.numpy(), before).any()
+    (to_loc,) = torch.autograd.grad((action.sum() + log_prob.sum()), loc)
+    assert to_loc.isfinite().all() and policy.penalty().isfinite().all()
+    if layer in INVERTIBLE:
+        box = sharp.box(prev, velocity=velocity)
+        inner = ((action - box.low > 0.002) & (box.high - action > 0.002)).all(-1)  # away from the edges
+        assert inner.sum() > 20
+        assert torch.allclose(policy.log_prob(action.detach().clone())[inner], log_prob[inner], atol=0.02)
+
+
+def test_what_is_missing_or_changed_under_an_acceleration_limit_is_said():
+    one, zero = torch.ones(3, 1), torch.zeros(3, 1)
+    with pytest.raises(ValueError, match="no 'previous_velocity', which limits with an acceleration need: name it"):
+        RateLimitedNormal(one, one, zero, limits=SHARP)
+    with pytest.raises(ValueError, match="a 'previous_velocity', but the limits have no acceleration"):
+        RateLimitedNormal(one, one, zero, zero, limits=PENDULUM)
+    with pytest.raises(ValueError, match="'budget' does not take limits with an acceleration"):
+        RateLimitedNormal(one, one, zero, zero, limits=SHARP, layer="budget")
+    with pytest.raises(ValueError, match="changes 'previous_velocity', by which the policy knows F_t"):
+        limited(watched(), envs.ObservationNorm(0.0, 1.0, in_keys=["previous_velocity"]), limits=SHARP).reset()
+    norm = envs.ObservationNorm(0.0, 2.0, in_keys=["previous_velocity"])
+    around = envs.TransformedEnv(limited(watched(limits=SHARP), limits=SHARP), norm, auto_unwrap=False)
+    with pytest.raises(RuntimeError, match="as the previous velocity of 'pivot', but .* was applied"):
+        around.rollout(5)
+
+
+def test_a_collector_and_sacloss_under_an_acceleration_limit():
+    watcher = watched(limits=SHARP)
+    env, actor = limited(watcher, limits=SHARP), make_actor(3, SHARP)
+    seen = ["observation", "previous_velocity", "previous_action", "action"]
+    critic = modules.ValueOperator(modules.MLP(6, 1, num_cells=[16]), in_keys=seen)
+    loss = objectives.SACLoss(actor, critic, action_spec=env.action_spec)
+    collector = collectors.Collector(env, actor, frames_per_batch=60, total_frames=120, init_random_frames=60)
+    for batch in collector:
+        assert torch.equal(batch["action"], batch["next", "previous_action"])
+        found = loss(batch)
+        sum(found[key] for key in ("loss_actor", "loss_qvalue", "loss_alpha")).backward()
+        assert all(p.grad is None or p.grad.isfinite().all() for p in loss.parameters())
+    collector.shutdown()
+    assert watcher.violations == 0 == env.transform[0].counts.violations
 
 
 # ---------------------------------------------------------------------- bad input

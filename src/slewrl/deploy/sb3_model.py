@@ -11,6 +11,7 @@ import pickle
 import pickletools
 import zipfile
 from collections.abc import Collection, Iterator
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -79,12 +80,12 @@ def _deployable(path: Path, about: dict[str, Any], weights: dict[str, Tensor], v
     _check_known("policy", about["policy"], [POLICY.format(algorithm=about["algorithm"])])
     _check_known("features extractor", about["extractor"], [EXTRACTOR])
     _check_known("activation", about["activation"], ACTIVATIONS)
-    limits = RateLimits(**about["limits"])
+    limits = read_limits(about["limits"])
     layer = make_layer(about["layer"], about["density"], **about["layer_options"])
-    net = _network(about["algorithm"], about["activation"], weights, limits.dim)
+    net = _network(about["algorithm"], about["activation"], weights, limits)
     inputs = net[0].in_features
     if about["normalizer"] is not None:
-        net = nn.Sequential(*_normalizer(inputs, limits.dim, **about["normalizer"]), *net)
+        net = nn.Sequential(*_normalizer(inputs, limits.appended, **about["normalizer"]), *net)
     module = DeployedPolicy(net.eval().requires_grad_(False), layer, limits).eval()
     spec = {
         "task": str(about["task"]),
@@ -94,8 +95,18 @@ def _deployable(path: Path, about: dict[str, Any], weights: dict[str, Tensor], v
     }
     provenance = {"step": int(about["step"]), "spec": spec, "trained_with": {"stable-baselines3": version}}
     pose = known_start(path.name, limits, about["reset_action"], "refuse")
-    parts = (("observation", inputs - limits.dim),)
+    parts = (("observation", inputs - limits.appended),)
     return Deployable(module, describe(path, module, pose, limits.dt, parts, provenance))
+
+
+def read_limits(about: Any) -> RateLimits:
+    """The limits of a description, whose accelerations are quotients of whole numbers."""
+    if not isinstance(about, dict):
+        raise UserFacingError(f"its limits are {shortened(about)}, expected names with values")
+    arguments: dict[str, Any] = dict(about)
+    for key in {"acceleration", "deceleration"} & set(about):
+        arguments[key] = [Fraction(above, below) for above, below in about[key]]
+    return RateLimits(**arguments)
 
 
 def _check_known(what: str, name: Any, known: Collection[str]) -> None:
@@ -104,15 +115,15 @@ def _check_known(what: str, name: Any, known: Collection[str]) -> None:
         raise UserFacingError(f"its {what} is {shortened(name, 120)}, expected {' or '.join(known)}, as it is")
 
 
-def _network(algorithm: str, activation: str, weights: dict[str, Tensor], joints: int) -> Any:
+def _network(algorithm: str, activation: str, weights: dict[str, Tensor], limits: RateLimits) -> Any:
     """Rebuild the network from a flat observation (N, n) to the mean latent (N, d)."""
     names = [name for begin in ACTORS[algorithm] for name in weights if name.startswith(begin)]
     linears = [name.removesuffix(".weight") for name in names if name.endswith(".weight")]
     shapes = [tuple(weights[f"{name}.weight"].shape) for name in linears]
     matrices = bool(shapes) and all(len(shape) == 2 for shape in shapes)
     fitting = matrices and all(after[1] == before[0] for before, after in pairwise(shapes))
-    if not fitting or shapes[-1][0] != joints or shapes[0][1] < joints:
-        raise UserFacingError(f"its actor has weights {shapes}, expected a network that ends in {joints} joints")
+    if not fitting or shapes[-1][0] != limits.dim or shapes[0][1] < limits.appended:
+        raise UserFacingError(f"its actor has weights {shapes}, expected a network that ends in {limits.dim} joints")
     layers: list[nn.Module] = []
     for name in linears:
         outputs, columns = weights[f"{name}.weight"].shape
@@ -123,12 +134,12 @@ def _network(algorithm: str, activation: str, weights: dict[str, Tensor], joints
 
 
 def _normalizer(
-    inputs: int, joints: int, mean: list[float], variance: list[float], epsilon: float, clip: float
+    inputs: int, kept: int, mean: list[float], variance: list[float], epsilon: float, clip: float
 ) -> tuple[Normalizer, Clamped]:
-    """Rebuild VecNormalize for observations (N, n), whose last ``joints`` entries, the previous action, are kept."""
+    """Rebuild VecNormalize for observations (N, n), whose last entries, the history of actions, are ``kept``."""
     if len(mean) != inputs or len(variance) != inputs:
         raise UserFacingError(f"its normalizer has {len(mean)} means and {len(variance)} variances, expected {inputs}")
-    scaled, n = Normalizer(inputs, joints), inputs - joints
+    scaled, n = Normalizer(inputs, kept), inputs - kept
     scaled.shift[:n] = torch.tensor(mean[:n], dtype=torch.float64)
     scaled.scale[:n] = torch.from_numpy(1 / np.sqrt(np.array(variance[:n]) + epsilon))
     high = torch.full((inputs,), torch.finfo(torch.float32).max)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from slewrl.copying import Copied, Uncopied
 from slewrl.envs.vec_env import check_period
+from slewrl.integrations.nearest import nearest
 from slewrl.integrations.simulator import ALIASES, as_tensor, joint_name
 from slewrl.layers import hard_layer
 from slewrl.layers.base import ActionLayer
@@ -22,7 +23,7 @@ from slewrl.limits.parse import Values
 from slewrl.limits.resolve import resolve_limits
 
 PREVIOUS = "previous_action"
-"""The observation group that holds the previous action alone."""
+"""The observation group of the previous action alone: a_prev, or (v_prev, a_prev) with an acceleration limit."""
 Given = RateLimits | str | Path | Values
 """Limits as a user may write them; see ``Guard``."""
 
@@ -33,7 +34,8 @@ class LimitedCommands(Copied):
     Args:
         limits: the limits of d joints.
         start: the commands assumed before the first step, (N, d).
-        layer: the layer that maps latents to commands; by default commands come in, and are clipped to F_t.
+        layer: the layer that maps latents to commands; by default commands come in, and are clipped to F_t. Under an
+            acceleration limit such a clip brakes for its target, as clip layers do.
     """
 
     def __init__(self, limits: RateLimits, start: Tensor, layer: ActionLayer | None = None) -> None:
@@ -41,21 +43,40 @@ class LimitedCommands(Copied):
         # One buffer, written in place: rsl_rl steps in inference mode, and a tensor made there cannot be reset outside.
         self.last = start.clone()
         """The last commands (N, d), in the dtype of ``start``."""
+        self.velocity = None if limits.grid is None else torch.zeros_like(self.last)
+        """The last increments (N, d) with an acceleration limit, which needs them; 0 at a restart."""
         self.nans = torch.zeros((), dtype=torch.long, device=start.device)
         """The number of joint commands that were NaN; their joints were held."""
         limits.rounded(start.dtype, start.device)  # made here, not in inference mode
+        if limits.grid is not None:
+            limits.on_grid(start.dtype, start.device)
+
+    @property
+    def appended(self) -> Tensor:
+        """A new tensor of what observations show, (N, m): the last commands, after their velocity if it is kept."""
+        return self.last.clone() if self.velocity is None else torch.cat([self.velocity, self.last], -1)
 
     def move(self, wanted: Tensor) -> Tensor:
         """Compute the next commands (N, d), which become ``last``; NaN holds its joint. No host synchronisation."""
-        box = self.limits.box(self.last, check=False)
+        box = self.limits.box(self.last, check=False, velocity=self.velocity)
         self.nans += wanted.isnan().sum()
-        moved = box.clamp(wanted) if self.layer is None else self.layer.execute(wanted, box)
+        return self._execute(box.clamp(wanted) if self.layer is None else self.layer.execute(wanted, box))
+
+    def follow(self, wanted: Tensor) -> Tensor:
+        """Go as near to ``wanted`` (N, d) as F_t allows, and do not brake for it: it is a limited motion, too."""
+        return self._execute(nearest(wanted, self.limits.box(self.last, check=False, velocity=self.velocity)))
+
+    def _execute(self, moved: Tensor) -> Tensor:
+        if self.velocity is not None:
+            self.velocity.copy_(moved - self.last)
         return self.last.copy_(moved)
 
     def restart(self, start: Tensor, robots: Any = None) -> None:
         """Restart from ``start`` (N, d), for all robots or those of an index."""
         robots = slice(None) if robots is None else robots
         self.last[robots] = start[robots]
+        if self.velocity is not None:
+            self.velocity[robots] = 0.0
 
 
 class Guard(Uncopied):
@@ -134,9 +155,10 @@ def find_guard(env: Any) -> Guard:
 def previous_action(env: Any) -> Tensor:
     """An observation term of either simulator: the last commands (N, d), rad; the start pose after a reset.
 
-    The simulators' own ``last_action`` is the policy's output instead, and 0 after a reset.
+    Under an acceleration limit it is (N, 2d), the last increments and the last commands. The simulators' own
+    ``last_action`` is the policy's output instead, and 0 after a reset.
     """
-    return find_guard(env).commands.last.clone()
+    return find_guard(env).commands.appended
 
 
 def _layer(cfg: Any, limits: RateLimits) -> ActionLayer | None:

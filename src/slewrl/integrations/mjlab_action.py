@@ -53,7 +53,7 @@ class RateLimitedJointPositionAction(JointPositionAction):  # type: ignore[misc]
         """Compute the limited targets; called once per control step."""
         super().process_actions(actions)
         self._processed_actions = self.guard.move(actions, self._processed_actions)
-        self.targets.move(self._processed_actions - self._bias())
+        self.targets.follow(self._processed_actions - self._bias())
 
     def apply_actions(self) -> None:
         """Pass the targets to the actuators; called every physics step."""

@@ -5,6 +5,7 @@
     "critic": {"class_name": "slewrl.integrations.rsl_rl:RateLimitedCritic", ...},
     "obs_groups": {"actor": ["policy", "previous_action"], "critic": ["policy", "previous_action"]},
 
+Under an acceleration limit the group "previous_action" holds (v_prev, a_prev), the last increment and the last command.
 PPO's action is the latent u; the environment executes layer(u, F_t): ``RateLimitedVecEnv`` around any environment, or
 the action term of `mjlab_action.py` or `isaaclab_action.py`. docs/integrations/rsl_rl.md says why.
 """
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from slewrl.copying import Copied
+from slewrl.envs.augment import VELOCITY
 from slewrl.errors import UserFacingError
 from slewrl.integrations.action_term import PREVIOUS, Guard, LimitedCommands, find_guard
 from slewrl.integrations.fixed_start import fixed_start
@@ -36,21 +38,21 @@ HERE = "slewrl.integrations.rsl_rl"
 
 
 class NormalizeObservation(nn.Module):
-    """rsl_rl's empirical normalisation of all entries but the last d, which are the previous action."""
+    """rsl_rl's empirical normalisation of all entries but the last ``kept``, which are the previous action's group."""
 
-    def __init__(self, size: int, joints: int) -> None:
+    def __init__(self, size: int, kept: int) -> None:
         super().__init__()
-        self.joints = joints
-        self.seen = EmpiricalNormalization(size - joints)
+        self.kept = kept
+        self.seen = EmpiricalNormalization(size - kept)
 
     def forward(self, observation: Tensor) -> Tensor:
-        """Normalise observations (..., n); the last d entries are unchanged."""
-        return torch.cat([self.seen(observation[..., : -self.joints]), observation[..., -self.joints :]], -1)
+        """Normalise observations (..., n); the last ``kept`` entries are unchanged."""
+        return torch.cat([self.seen(observation[..., : -self.kept]), observation[..., -self.kept :]], -1)
 
     @torch.jit.unused
     def update(self, observation: Tensor) -> None:
         """Update the statistics from a batch (N, n)."""
-        self.seen.update(observation[..., : -self.joints])
+        self.seen.update(observation[..., : -self.kept])
 
 
 class Augmented(MLPModel):  # type: ignore[misc]
@@ -64,9 +66,10 @@ class Augmented(MLPModel):  # type: ignore[misc]
             raise ValueError(f"obs_groups[{obs_set!r}] is {groups}, expected {PREVIOUS!r} among them")
         ordered = [*(group for group in groups if group != PREVIOUS), PREVIOUS]
         super().__init__(obs, {**obs_groups, obs_set: ordered}, obs_set, output_dim, *args, **options)
-        self.joints: int = obs[PREVIOUS].shape[-1]
+        self.kept: int = obs[PREVIOUS].shape[-1]
+        """The number of last entries that are not normalised: d, or 2d with an acceleration limit."""
         if self.obs_normalization:
-            self.obs_normalizer = NormalizeObservation(self.obs_dim, self.joints)
+            self.obs_normalizer = NormalizeObservation(self.obs_dim, self.kept)
 
 
 class RateLimitedCritic(Augmented):
@@ -77,16 +80,17 @@ class RateLimitedActor(Augmented):
     """The actor: a Gaussian of latents, given the observation and the previous action.
 
     The exported model includes the layer and has the signature of slewrl's bundles: (observation, previous_action) ->
-    action, the command in the limits' units. ``RateLimitedPPO`` sets the limits.
+    action, the command in the limits' units; with an acceleration limit previous_velocity is a third input.
+    ``RateLimitedPPO`` sets the limits.
     """
 
     def __init__(
         self, obs: Any, obs_groups: dict[str, Any], obs_set: str, output_dim: int, *args: Any, **options: Any
     ) -> None:
         super().__init__(obs, obs_groups, obs_set, output_dim, *args, **options)
-        if self.joints != output_dim:
+        if self.kept not in (output_dim, 2 * output_dim):
             raise ValueError(
-                f"{PREVIOUS!r} has {self.joints} entries but there are {output_dim} actions: every action needs a limit"
+                f"{PREVIOUS!r} has {self.kept} entries but there are {output_dim} actions: every action needs a limit"
             )
         self.limited: tuple[RateLimits, ActionLayer] | None = None
 
@@ -101,8 +105,13 @@ class RateLimitedActor(Augmented):
         return _exportable(super().as_onnx(verbose), layer, limits)
 
     def as_jit(self) -> nn.Module:
-        """The network and layer as traced TorchScript, for any batch size."""
+        """The network and layer as traced TorchScript, for any batch size; not under an acceleration limit."""
         module: Any = self.as_onnx(verbose=False).cpu().eval()
+        if module.limits.grid is not None:
+            raise UserFacingError(
+                "limits with an acceleration cannot be traced as TorchScript, which would freeze the interval of the "
+                "example: expected export_policy_to_onnx"
+            )
         return torch.jit.trace(module, module.get_dummy_inputs())  # type: ignore[no-untyped-call]
 
 
@@ -146,7 +155,8 @@ class RateLimitedPPO(PPO):  # type: ignore[misc]
 class RateLimitedVecEnv(Copied, VecEnv):  # type: ignore[misc]
     """Makes latents the actions of an rsl_rl environment, which gets commands that lie exactly in F_t.
 
-    Observations gain the group "previous_action": the command last passed to ``env.step``, or the reset action.
+    Observations gain the group "previous_action": the command last passed to ``env.step``, or the reset action; before
+    it, under an acceleration limit, the last increment.
 
     Args:
         env: a VecEnv whose actions are commands, which it must not change.
@@ -204,7 +214,7 @@ class RateLimitedVecEnv(Copied, VecEnv):  # type: ignore[misc]
 
     def _augmented(self, obs: Any) -> Any:
         # A copy: PPO keeps this step's observations until after the next.
-        return obs.clone(recurse=False).update({PREVIOUS: self.commands.last.clone()})
+        return obs.clone(recurse=False).update({PREVIOUS: self.commands.appended})
 
 
 def limiter_of(env: Any) -> RateLimitedVecEnv | Guard:
@@ -226,29 +236,35 @@ def limiter_of(env: Any) -> RateLimitedVecEnv | Guard:
 def _exportable(net: Any, layer: ActionLayer, limits: RateLimits) -> nn.Module:
     from slewrl.deploy.export import INPUTS, OUTPUTS, DeployedPolicy
 
+    names = INPUTS if limits.grid is None else [*INPUTS, VELOCITY]
+
     class Exportable(DeployedPolicy):
         """A policy with the attributes that rsl_rl's exporter needs."""
 
-        is_recurrent, input_names, output_names = False, INPUTS, OUTPUTS
+        is_recurrent, input_names, output_names = False, names, OUTPUTS
 
-        def get_dummy_inputs(self) -> tuple[Tensor, Tensor]:
-            return torch.zeros(1, net.input_size - limits.dim), torch.zeros(1, limits.dim)
+        def get_dummy_inputs(self) -> tuple[Tensor, ...]:
+            history = (torch.zeros(1, limits.dim) for _ in names[1:])
+            return torch.zeros(1, net.input_size - limits.appended), *history
 
     return Exportable(net, layer, limits)
 
 
-def _check_seen(prev: Tensor, commands: LimitedCommands) -> None:
-    """Refuse observations of the previous action (N, d) that are not the commands, bit for bit."""
-    if prev.shape != commands.last.shape:
-        shapes = f"shape {tuple(prev.shape)}, expected {tuple(commands.last.shape)}: one entry per limited joint"
+def _check_seen(seen: Tensor, commands: LimitedCommands) -> None:
+    """Refuse observations of the previous action (N, m) that are not the commands' own, bit for bit."""
+    limits, true = commands.limits, commands.appended
+    if seen.shape != true.shape:
+        rows = "one entry" if limits.grid is None else "two entries, velocity and action,"
+        shapes = f"shape {tuple(seen.shape)}, expected {tuple(true.shape)}: {rows} per limited joint"
         raise ValueError(f"observations {PREVIOUS!r} have {shapes}")
-    wrong = (prev.to(commands.last.device) != commands.last).nonzero()
+    wrong = (seen.to(true.device) != true).nonzero()
     if len(wrong):
-        robot, joint = wrong[0].tolist()
+        robot, entry = wrong[0].tolist()
+        of = "" if entry >= limits.appended - limits.dim else "the velocity of "
         raise ValueError(
-            f"the observation {PREVIOUS!r} of {commands.limits.names[joint]!r} in robot {robot} is "
-            f"{prev[robot, joint].item():.6g}, but {commands.last[robot, joint].item():.6g} was commanded: leave out "
-            "what scales, normalises, delays or disturbs it"
+            f"the observation {PREVIOUS!r} of {of}{limits.names[entry % limits.dim]!r} in robot {robot} is "
+            f"{seen[robot, entry].item():.6g}, but {true[robot, entry].item():.6g} was commanded: leave out what "
+            "scales, normalises, delays or disturbs it"
         )
 
 

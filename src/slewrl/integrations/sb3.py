@@ -6,27 +6,33 @@
 
 Everything else is as in Stable-Baselines3. docs/integrations/sb3.md lists the five places where its stock code would
 leave the limits. Critics judge the executed action, as shares of the action range; log-probabilities are the layer's.
-PPO and other algorithms take ``RateLimit(env, limits, bound=4.0)``.
+Limits with an acceleration take ``PolicyLimit(env, limits)`` in RateLimit's place. PPO and other algorithms take
+``RateLimit(env, limits, bound=4.0)``.
 """
 
 import dataclasses
 from pathlib import Path
 from typing import Any, ClassVar
 
+import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from slewrl.envs.augment import PREVIOUS
+from slewrl.envs.augment import PREVIOUS, VELOCITY
+from slewrl.envs.reset import Given
 from slewrl.errors import UserFacingError
 from slewrl.integrations import MODEL_VERSION, full_name
+from slewrl.integrations.gymnasium import Mode, RateLimit
+from slewrl.integrations.nearest import nearest
 from slewrl.layers import LAYERS, make_layer
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
-from slewrl.limits.augmented import previous_action
+from slewrl.limits.augmented import previous_action, previous_velocity
 from slewrl.limits.box import FeasibleBox
+from slewrl.limits.parse import Values
 
 try:
     import stable_baselines3 as sb3
@@ -42,10 +48,44 @@ except ImportError as error:
     raise UserFacingError(f'Stable-Baselines3 cannot be imported ({error}): pip install "slewrl[sb3]"') from error
 
 WRAP = 'slewrl.RateLimit(env, limits, mode="absolute")'
+FOLLOW = "slewrl.integrations.sb3.PolicyLimit(env, limits)"
 OUTERMOST = (
     "make RateLimit outermost, over what changes observations, as in RateLimit(NormalizeObservation(env), ...), or "
     "normalise with slewrl.integrations.sb3.VecNormalize"
 )
+
+
+class PolicyLimit(RateLimit):
+    """``slewrl.RateLimit`` for a policy with a layer of its own; limits with an acceleration need it, others do not.
+
+    Mode "absolute" of RateLimit brakes for each command under an acceleration limit, which would change actions that
+    are in F_t already. Here those pass to the bit, and any other goes to the nearest one in F_t.
+    """
+
+    follows = True
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        limits: RateLimits | str | Path | Values,
+        layer: str | ActionLayer = "ddsrad",
+        mode: Mode = "absolute",
+        bound: float | None = None,
+        reset_action: Given = None,
+    ) -> None:
+        super().__init__(env, limits, layer, mode, bound, reset_action)
+
+    def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step the environment with the action, or the nearest one in F_t."""
+        if self.limits.grid is None or self.mode != "absolute":
+            return super().step(action)
+        previous = self.previous
+        given = np.array(action, self.dtype)
+        if given.shape != previous.shape:
+            raise ValueError(f"action has shape {given.shape}, expected {previous.shape}")
+        box = self.limits.box(torch.tensor(previous), check=False, velocity=self.history.velocity[0])
+        observation, reward, terminated, truncated, info = self._execute(nearest(torch.from_numpy(given), box).numpy())
+        return observation, reward, terminated, truncated, {**info, "applied_action": self.previous.copy()}
 
 
 class _Limited(nn.Module):
@@ -55,7 +95,8 @@ class _Limited(nn.Module):
     layer: ActionLayer
 
     def _box(self, obs: Any) -> FeasibleBox:
-        return self.limits.box(_previous(obs, self.limits).float(), check=False)
+        velocity = None if self.limits.grid is None else _velocity(obs, self.limits).float()
+        return self.limits.box(_previous(obs, self.limits).float(), check=False, velocity=velocity)
 
     def _shares(self, action: Tensor) -> Tensor:
         """Scale an action (..., d) to [-1, 1]^d of its range, for critics."""
@@ -177,7 +218,10 @@ class _LimitedPolicy(BasePolicy):
         return {**super()._get_constructor_parameters(), "limits": self.limits, "layer": self.layer}
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
-        _check_range(_previous(observation, self.limits), self.limits)
+        limits = self.limits
+        _check_range("action", _previous(observation, limits), limits, limits.low, limits.high)
+        if limits.grid is not None:
+            _check_range("velocity", _velocity(observation, limits), limits, -limits.down, limits.up)
         return self.actor.decide(observation, not deterministic).executed
 
     def unscale_action(self, scaled_action: NDArray[Any]) -> NDArray[Any]:
@@ -247,6 +291,11 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
             raise ValueError(
                 f"the environment is a RateLimit of mode {modes!r}, but here the policy has the layer: {WRAP}"
             )
+        if limits.grid is not None and not _follows(env):
+            raise ValueError(
+                "the limits have an acceleration, under which RateLimit brakes for each command as for a target, also "
+                f"for those that the policy has put into F_t: wrap the environment in {FOLLOW} instead"
+            )
         known = self.policy_kwargs.get("limits", limits)
         if known != limits:
             raise ValueError(f"the environment has the limits {limits}, but the policy was made for {known}")
@@ -278,6 +327,8 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
         arrays = {key: getattr(limits, key).tolist() for key in ("up", "down", "low", "high")}
         rest = {"names": list(limits.names), "groups": list(limits.groups), "dt": limits.dt, "units": limits.units}
         rest["reset"] = None if limits.reset is None else limits.reset.tolist()
+        for key, column in limits._accelerations().items():
+            rest[key] = [x.as_integer_ratio() for x in column]  # exact
         return {
             "version": MODEL_VERSION,
             "algorithm": "SAC" if isinstance(self, SAC) else "TD3",
@@ -314,12 +365,14 @@ class _LimitedAlgorithm(OffPolicyAlgorithm):
     def _store_transition(
         self, replay_buffer: Any, buffer_action: Any, new_obs: Any, reward: Any, dones: Any, infos: list[dict[str, Any]]
     ) -> None:
-        """Store the transition, after checking that the policy saw the applied action."""
+        """Store the transition, after checking that the policy saw the applied action (and increment, if it counts)."""
         limits: RateLimits = self.policy_kwargs["limits"]
-        prev = _previous(new_obs, limits)
+        before = _previous(self._last_obs, limits)
         for k, info in enumerate(infos):
-            seen = _previous(info["terminal_observation"], limits) if dones[k] else prev[k]
-            _check_seen(seen, info.get("applied_action"), limits, k, self.env)
+            seen, applied = info["terminal_observation"] if dones[k] else _row(new_obs, k), info.get("applied_action")
+            _check_seen("action", _previous(seen, limits), applied, limits, k, self.env)
+            if limits.grid is not None:
+                _check_seen("velocity", _velocity(seen, limits), applied - before[k], limits, k, self.env)
         super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
 
 
@@ -354,13 +407,14 @@ class TD3(_LimitedAlgorithm, sb3.TD3):
 
 
 class VecNormalize(StockVecNormalize):
-    """Stable-Baselines3's VecNormalize, except that the previous action of a RateLimit stays unchanged."""
+    """Stable-Baselines3's VecNormalize, except that the previous action and velocity of a RateLimit stay unchanged."""
 
     def __init__(self, venv: VecEnv, *args: Any, **kwargs: Any) -> None:
         if isinstance(venv.observation_space, spaces.Dict) and kwargs.get("norm_obs_keys") is None:
-            kwargs["norm_obs_keys"] = [key for key in venv.observation_space if key != PREVIOUS]
+            kwargs["norm_obs_keys"] = [key for key in venv.observation_space if key not in (PREVIOUS, VELOCITY)]
         super().__init__(venv, *args, **kwargs)
-        self.joints = _attribute(venv, "limits").dim
+        self.joints = _attribute(venv, "limits").appended
+        """How many of the last entries stay unchanged: d, or 2d with an acceleration limit. Files have this name."""
 
     def normalize_obs(self, obs: Any) -> Any:
         """Normalise all entries but the previous action."""
@@ -372,7 +426,7 @@ class VecNormalize(StockVecNormalize):
 
     def _with_previous(self, changed: Any, obs: Any) -> Any:
         if not isinstance(obs, dict):
-            previous_action(changed, self.joints)[...] = previous_action(obs, self.joints)
+            changed[..., -self.joints :] = obs[..., -self.joints :]
         return changed
 
 
@@ -381,11 +435,11 @@ def _check_normalised(env: StockVecNormalize | None) -> None:
     if env is None or isinstance(env, VecNormalize) or not env.norm_obs:
         return
     keys = getattr(env, "norm_obs_keys", None)
-    if keys is None or PREVIOUS in keys:
+    if keys is None or PREVIOUS in keys or VELOCITY in keys:
         raise ValueError(
             "VecNormalize would normalise the previous action, which the layer needs as it was applied: use "
             "slewrl.integrations.sb3.VecNormalize (or, with Dict observations, norm_obs_keys without "
-            f"{PREVIOUS!r}), or norm_obs=False"
+            f"{PREVIOUS!r} and {VELOCITY!r}), or norm_obs=False"
         )
 
 
@@ -394,15 +448,26 @@ def _previous(obs: Any, limits: RateLimits) -> Any:
     return obs[PREVIOUS] if isinstance(obs, dict) else previous_action(obs, limits.dim)
 
 
+def _velocity(obs: Any, limits: RateLimits) -> Any:
+    """The last increment (..., d) of an observation, flat or a Dict, with an acceleration limit."""
+    return obs[VELOCITY] if isinstance(obs, dict) else previous_velocity(obs, limits.dim)
+
+
+def _row(obs: Any, k: int) -> Any:
+    """The observation of environment ``k``."""
+    return {key: part[k] for key, part in obs.items()} if isinstance(obs, dict) else obs[k]
+
+
 def _check_shape(space: Any, limits: RateLimits) -> None:
     """Refuse observations without a previous action of the right shape."""
     if isinstance(space, spaces.Dict):
-        there = space.spaces.get(PREVIOUS)
-        if there is None or there.shape != (limits.dim,):
-            raise ValueError(
-                f"the policy sees observations of {', '.join(space.spaces)}, expected {PREVIOUS!r} among them, of "
-                f"{limits.dim} entries: {OUTERMOST}"
-            )
+        for key in (PREVIOUS,) if limits.grid is None else (PREVIOUS, VELOCITY):
+            there = space.spaces.get(key)
+            if there is None or there.shape != (limits.dim,):
+                raise ValueError(
+                    f"the policy sees observations of {', '.join(space.spaces)}, expected {key!r} among them, of "
+                    f"{limits.dim} entries: {OUTERMOST}"
+                )
     elif space.shape is None or len(space.shape) != 1:
         raise ValueError(
             f"the policy sees observations of shape {space.shape}, expected flat ones that end with the previous "
@@ -410,8 +475,8 @@ def _check_shape(space: Any, limits: RateLimits) -> None:
         )
 
 
-def _check_seen(seen: Any, applied: Any, limits: RateLimits, k: int, env: Any) -> None:
-    """Refuse a previous action that is not the one applied in environment ``k``, bit for bit: it defines F_t."""
+def _check_seen(what: str, seen: Any, applied: Any, limits: RateLimits, k: int, env: Any) -> None:
+    """Refuse a previous action or velocity that is not the applied one of environment ``k``: it defines F_t."""
     if applied is not None and np.array_equal(seen, applied):
         return
     known = "nothing that it can be compared with"
@@ -420,7 +485,7 @@ def _check_seen(seen: Any, applied: Any, limits: RateLimits, k: int, env: Any) -
         i = int(np.flatnonzero(seen != applied)[0])
         joint, value, known = limits.names[i], seen[i], f"{applied[i]}"
     raise ValueError(
-        f"environment {k}: the policy sees {value} as the previous action of {joint!r}, but RateLimit applied {known}: "
+        f"environment {k}: the policy sees {value} as the previous {what} of {joint!r}, but RateLimit applied {known}: "
         f"something between them changes observations ({_layers(env, k)}): {OUTERMOST}"
     )
 
@@ -435,18 +500,28 @@ def _layers(env: Any, k: int) -> str:
     return f"{' over '.join(names)} of {env.envs[k]}" if hasattr(env, "envs") else " over ".join(names)
 
 
-def _check_range(prev: Tensor, limits: RateLimits) -> None:
-    """Refuse a previous action out of range; float32 may be an ulp beyond a float64 environment's range."""
-    low, high = (torch.as_tensor(bound.copy(), device=prev.device) for bound in (limits.low, limits.high))
+def _check_range(
+    what: str, seen: Tensor, limits: RateLimits, lowest: NDArray[np.float64], highest: NDArray[np.float64]
+) -> None:
+    """Refuse a previous action or velocity out of range; float32 may be an ulp beyond a float64 environment's range."""
+    low, high = (torch.as_tensor(bound.copy(), device=seen.device) for bound in (lowest, highest))
     slack = 1e-6 * (high - low)
-    bad = (~((prev >= low - slack) & (prev <= high + slack))).nonzero()
+    bad = (~((seen >= low - slack) & (seen <= high + slack))).nonzero()
     if len(bad):
         where = tuple(bad[0].tolist())
         i = where[-1]
         raise ValueError(
-            f"the policy sees {prev[where].item()} as the previous action of {limits.names[i]!r}, expected a number in "
-            f"[{limits.low[i]}, {limits.high[i]}]: {OUTERMOST}"
+            f"the policy sees {seen[where].item()} as the previous {what} of {limits.names[i]!r}, expected a number in "
+            f"[{lowest[i]}, {highest[i]}]: {OUTERMOST}"
         )
+
+
+def _follows(env: VecEnv) -> bool:
+    """Whether the wrapper around each environment passes on what the policy decides in F_t."""
+    try:
+        return all(env.get_attr("follows"))
+    except AttributeError:
+        return False
 
 
 def _attribute(env: VecEnv, name: str) -> Any:

@@ -134,7 +134,8 @@ class SimulatedWorlds(Uncopied, ABC):
     """``VecEnv`` of a batched simulator. An action is joint position targets in radians, in the limits' order.
 
     Joints without limits hold their default pose. The augmented observation is (critics' group, actor's group,
-    previous action); all of the critics' group counts as privileged.
+    previous action), with the last increment before the previous action under an acceleration limit; all of the
+    critics' group counts as privileged.
 
     Args:
         task: the simulator's name of the task.
@@ -158,7 +159,7 @@ class SimulatedWorlds(Uncopied, ABC):
         pose = rig.default.cpu()[self.columns].float()
         self.reset_action: Floats = self.limits.clamp(pose).numpy()
         seen = rig.privileged + sum(width for _, width in rig.parts)
-        self.layout = Layout(seen + self.limits.dim, rig.privileged, parts=rig.parts)
+        self.layout = Layout(seen + self.limits.appended, rig.privileged, parts=rig.parts)
         self.history = CountedHistory(self.limits, np.tile(self.reset_action, (count, 1)))
         self.sums = EpisodeSums(count)
         self.observations = np.zeros((count, self.layout.size), np.float32)
@@ -194,7 +195,8 @@ class SimulatedWorlds(Uncopied, ABC):
         self.sums.add(reward, {name: _array(x) for name, x in stepped.measures.items()})
         next_obs = self._augmented(stepped.next_obs)
         # A state that is not finite must not reach a replay buffer: the observation before it takes its place.
-        next_obs[exploded, : -self.limits.dim] = self.observations[exploded, : -self.limits.dim]
+        state = slice(-self.limits.appended)
+        next_obs[exploded, state] = self.observations[exploded, state]
         fell = terminated & ~exploded
         self.episodes = [self._episode(int(k), fell[k], exploded[k]) for k in np.flatnonzero(ended)]
         self._begin(ended)
@@ -253,8 +255,8 @@ class SimulatedWorlds(Uncopied, ABC):
         return torch.cat([groups[name] for name in (CRITICS, self.actor) if name in groups], 1)
 
     def _augmented(self, seen: Tensor) -> Floats:
-        """The observations (N, m) with the previous actions, (N, n)."""
-        return np.concatenate([_array(seen), self.history.previous], axis=1)
+        """The observations (N, m) with the history of actions, (N, n)."""
+        return np.concatenate([_array(seen), self.history.appended], axis=1)
 
 
 def joint_name(name: str) -> str:

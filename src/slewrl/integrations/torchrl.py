@@ -7,6 +7,8 @@ actor = ProbabilisticActor(
     distribution_class=RateLimitedNormal,
     distribution_kwargs={"limits": limits},
 )
+
+Limits with an acceleration need the last increment, too: "previous_velocity" in the actor's in_keys.
 """
 
 import copy
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributions import Distribution
 
-from slewrl.envs.augment import PREVIOUS, check_range
+from slewrl.envs.augment import PREVIOUS, VELOCITY, check_range
 from slewrl.envs.history import ActionHistory
 from slewrl.errors import UserFacingError
 from slewrl.integrations.fixed_start import fixed_start
@@ -32,6 +34,7 @@ from slewrl.layers.truncnorm import TruncNorm, truncated_log_density
 from slewrl.limits import RateLimits, boxmath
 from slewrl.limits.box import HALF_TYPES, FeasibleBox
 from slewrl.limits.parse import Values
+from slewrl.limits.viable_box import numpy_edges
 
 try:
     from tensordict.nn import TensorDictModule
@@ -42,8 +45,6 @@ except ImportError as error:
 
 DTYPE = torch.float32
 """The dtype of actions. A wider environment gets float32 values in its own dtype, so a replay buffer loses nothing."""
-LimitArrays = tuple[NDArray[np.float32], ...]
-"""The limits down, up, low, high in float32, rounded inward; (d,) each."""
 
 
 class RateLimitedNormal(Distribution):
@@ -56,6 +57,7 @@ class RateLimitedNormal(Distribution):
         loc: mean of the latent, (..., d); NaN holds that joint at its previous action.
         scale: standard deviation of the latent, > 0, (..., d).
         previous_action: the action last executed, unnormalised, (..., d).
+        previous_velocity: the last increment, (..., d); needed by limits with an acceleration, and refused by others.
         limits: the limits of the d joints.
         layer: a name, or ``make_layer(name, density=...)``; its density is the unit of every log-probability.
     """
@@ -68,18 +70,32 @@ class RateLimitedNormal(Distribution):
         loc: Tensor,
         scale: Tensor,
         previous_action: Tensor | None,
+        previous_velocity: Tensor | None = None,
         *,
         limits: RateLimits,
         layer: str | ActionLayer = "ddsrad",
     ) -> None:
         if previous_action is None:
             raise ValueError(f"there is no {PREVIOUS!r}: put RateLimitTransform(limits) into the environment")
-        for name, value in (("loc", loc), ("scale", scale), (PREVIOUS, previous_action)):
+        if (previous_velocity is None) != (limits.grid is None):
+            raise ValueError(
+                f"there is a {VELOCITY!r}, but the limits have no acceleration: leave it out of in_keys"
+                if limits.grid is None
+                else f"there is no {VELOCITY!r}, which limits with an acceleration need: name it among the actor's "
+                "in_keys, and put RateLimitTransform(limits) into the environment"
+            )
+        given = {"loc": loc, "scale": scale, PREVIOUS: previous_action}
+        if previous_velocity is not None:
+            given[VELOCITY] = previous_velocity
+        for name, value in given.items():
             if value.ndim == 0 or value.shape[-1] != limits.dim:
                 raise ValueError(f"{name} has shape {tuple(value.shape)}, expected (..., {limits.dim}): {limits.names}")
         self.limits, self.layer = limits, _usable(layer)
-        shape = _together(loc, scale, previous_action)
+        if limits.grid is not None:
+            self.layer.check(limits)
+        shape = _together(*given.values())
         self.loc, self.scale, self.previous_action = (x.expand(shape) for x in (loc, scale, previous_action))
+        self.previous_velocity = None if previous_velocity is None else previous_velocity.expand(shape)
         self._drawn: tuple[Tensor, Tensor] | None = None
         super().__init__(self.loc.shape[:-1], self.loc.shape[-1:], validate_args=False)
 
@@ -107,7 +123,7 @@ class RateLimitedNormal(Distribution):
         precision near the edges of F_t is that of the float32 action; a layer that ends in a clip cannot be inverted.
         """
         shape = _together(value, self.loc)
-        box = self.limits.box(self.previous_action.expand(shape), check=False)
+        box = self._box(shape)
         if isinstance(self.layer, TruncNorm):
             return self._truncated_log_prob(value.expand(shape), box)
         drawn = self._drawn is not None and value is self._drawn[0]
@@ -119,7 +135,7 @@ class RateLimitedNormal(Distribution):
     @property
     def deterministic_sample(self) -> Tensor:
         """The action of the mean latent, (..., d), which evaluation executes."""
-        action = self.layer.decide(self.loc, self.limits.box(self.previous_action, check=False)).executed
+        action = self.layer.decide(self.loc, self._box(self.loc.shape)).executed
         self._drawn = action, self.loc
         return action
 
@@ -138,8 +154,13 @@ class RateLimitedNormal(Distribution):
 
     def _parts(self, sample_shape: Sequence[int]) -> tuple[Tensor, Tensor, Tensor, FeasibleBox]:
         shape = (*sample_shape, *self.loc.shape)
-        loc, scale, prev = (x.expand(shape) for x in (self.loc, self.scale, self.previous_action))
-        return loc, scale, _noise(loc), self.limits.box(prev, check=False)
+        loc, scale = (x.expand(shape) for x in (self.loc, self.scale))
+        return loc, scale, _noise(loc), self._box(shape)
+
+    def _box(self, shape: Sequence[int]) -> FeasibleBox:
+        """F_t, broadcast to a shape (..., d)."""
+        velocity = None if self.previous_velocity is None else self.previous_velocity.expand(shape)
+        return self.limits.box(self.previous_action.expand(shape), check=False, velocity=velocity)
 
     def _truncated_log_prob(self, value: Tensor, box: FeasibleBox) -> Tensor:
         v = uninterval(value.double(), box).clamp(-1, 1)
@@ -174,9 +195,30 @@ class GuardCounts(NamedTuple):
     steps: int
     """The number of environment steps; a batch of N environments makes N at a time."""
     moved: int
-    """The number of joint commands that were moved: outside F_t, NaN, or with more digits than float32."""
+    """The number of joint commands that were moved: outside F_t, NaN, or with more digits than float32 or the grid."""
     violations: int
     """The number of executed joint commands outside F_t, decided exactly."""
+
+
+class _Edges:
+    """The edges of F_t, in float32 and numpy."""
+
+    def __init__(self, limits: RateLimits) -> None:
+        self.working = tuple(_array(x) for x in limits.rounded(DTYPE, edges="tight").working)
+        self.grid = None if limits.grid is None else limits.on_grid(DTYPE, "cpu")
+
+    def __call__(self, history: ActionHistory) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The lower and upper edge, (N, d) each, after a history."""
+        if self.grid is None:
+            return boxmath.tight_edges(history.previous, *self.working)
+        return numpy_edges(history.previous, history.velocity, self.grid)
+
+    def rounded(self, clipped: NDArray[Any]) -> NDArray[np.float32]:
+        """Values between the edges in float32, and on the grid of commands, if there is one; they stay between them."""
+        if self.grid is not None:
+            unit = self.grid.unit.numpy()
+            clipped = np.rint(clipped / unit) * unit
+        return clipped.astype(np.float32)
 
 
 @dataclass
@@ -194,13 +236,20 @@ class _GuardState:
     rows: NDArray[np.bool_] | None = None
     """The rows that step, (*batch, 1); None for all."""
     seen: NDArray[Any] | None = None
-    """The previous actions that the policy saw when it last acted, (*batch, d)."""
+    """The history that the policy saw when it last acted, (*batch, m)."""
     counts: GuardCounts = GuardCounts(0, 0, 0)
 
     @property
     def prev(self) -> NDArray[np.float32] | None:
         """The actions last executed, (*batch, d)."""
         return None if self.history is None else self.history.previous.reshape(*self.batch, self.history.limits.dim)
+
+    @property
+    def appended(self) -> NDArray[np.float32] | None:
+        """What the policy sees of the history, (*batch, m): a_prev, or (v_prev, a_prev) with an acceleration limit."""
+        if self.history is None:
+            return None
+        return self.history.appended.reshape(*self.batch, self.history.limits.appended)
 
     def restart(self, start: NDArray[np.float32], rows: NDArray[np.bool_] | None, limits: RateLimits) -> None:
         """Begin episodes in ``rows`` (*batch, 1), or in all, with the actions ``start`` (*batch, d)."""
@@ -211,35 +260,36 @@ class _GuardState:
         self.sent = self.seen = None
 
     def check_seen(self, seen: NDArray[Any], limits: RateLimits, rows: NDArray[np.bool_] | None) -> None:
-        """Refuse actions whose policy saw previous actions (*batch, d) that are not the applied ones.
+        """Refuse actions whose policy saw a history (*batch, m) that is not that of the applied ones.
 
         The same observation may come again: FrameSkipTransform repeats an action with it.
         """
-        prev = self.prev
-        if prev is None or seen.shape != prev.shape:
+        true = self.appended
+        if true is None or seen.shape != true.shape:
             return
-        wrong = (seen != prev) & ~np.isnan(seen) & (True if rows is None else rows)
+        wrong = (seen != true) & ~np.isnan(seen) & (True if rows is None else rows)
         if wrong.any() and not (self.seen is not None and np.array_equal(seen, self.seen, equal_nan=True)):
             where = tuple(np.argwhere(wrong)[0])
+            what = "action" if where[-1] >= limits.appended - limits.dim else "velocity"
             raise RuntimeError(
-                f"the policy sees {seen[where]} as the previous action of {limits.names[where[-1]]!r}, but "
-                f"{prev[where]} was applied: something around RateLimitTransform changes it, such as a transform "
+                f"the policy sees {seen[where]} as the previous {what} of {limits.names[where[-1] % limits.dim]!r}, "
+                f"but {true[where]} was applied: something around RateLimitTransform changes it, such as a transform "
                 "that does not name it among its out_keys, or one of an environment around this one; give it a copy"
             )
         self.seen = seen.copy()
 
-    def guard(self, wanted: NDArray[Any], limits: LimitArrays, rows: NDArray[np.bool_] | None) -> NDArray[np.float32]:
+    def guard(self, wanted: NDArray[Any], edges: _Edges, rows: NDArray[np.bool_] | None) -> NDArray[np.float32]:
         """Move ``wanted`` (*batch, d) into F_t; a float32 inside it passes bit for bit, NaN holds."""
         prev = self.prev
-        if prev is None or wanted.shape != prev.shape:
+        if self.history is None or prev is None or wanted.shape != prev.shape:
             known = "none" if prev is None else f"{prev.shape}"
             raise ValueError(
                 f"actions of shape {wanted.shape} after previous actions of shape {known}: call env.reset() first, "
                 "with the same batch"
             )
-        low, high = boxmath.tight_edges(prev, *limits)
-        held = np.where(wanted == wanted, wanted, prev)
-        self.sent = np.clip(held, low, high).astype(np.float32)  # float32 edges: rounding stays within them
+        low, high = (edge.reshape(prev.shape) for edge in edges(self.history))
+        held = np.where(wanted == wanted, wanted, np.clip(prev, low, high))
+        self.sent = edges.rounded(np.clip(held, low, high))
         self.moved, self.rows = self.sent != wanted, rows
         return self.sent
 
@@ -248,7 +298,8 @@ class _GuardState:
         prev = self.prev
         if self.history is None or prev is None or self.sent is None or self.moved is None:
             raise RuntimeError("a step without an action passing RateLimitTransform")
-        broken, changed = limits.outside(applied, prev), applied != self.sent
+        before = self.history.before
+        broken, changed = limits.outside(applied, prev, before.reshape(prev.shape)), applied != self.sent
         steps, moved, latest = broken.size // broken.shape[-1], self.moved, applied
         if self.rows is not None:
             steps, latest = np.count_nonzero(self.rows), np.where(self.rows, applied, prev)
@@ -256,6 +307,8 @@ class _GuardState:
         new = (int(steps), int(moved.sum()), int(broken.sum()))
         self.counts = GuardCounts(*(a + b for a, b in zip(self.counts, new, strict=True)))
         self.history.append(latest.reshape(-1, limits.dim))
+        if self.rows is not None:  # the others did not step, and keep their velocity
+            self.history.before = np.where(self.rows.reshape(-1, 1), self.history.before, before)
         self.sent = None
         if changed.any():
             raise RuntimeError(
@@ -283,7 +336,8 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
     """Puts the previous applied action into the tensordict, and moves every action into F_t.
 
     An action already in F_t passes bit for bit; any other (``rand_step``, exploration noise) is moved to the nearest
-    one in F_t, NaN to the previous action. Collectors and rollouts then store the executed action under its key; after
+    one in F_t, NaN to the previous action. Under an acceleration limit the last increment is in the tensordict, too,
+    actions are on its grid, and NaN brakes. Collectors and rollouts then store the executed action under its key; after
     a bare ``env.step`` it is under ``("next", "previous_action")``, see ``executed``.
 
     Args:
@@ -292,6 +346,7 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
             where that is clearly meant. Otherwise it is required: the first step would not be limited.
         action_key: the key of the action.
         previous_key: the key of the previous action.
+        velocity_key: the key of the last increment, with an acceleration limit.
     """
 
     def __init__(
@@ -300,11 +355,15 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
         reset_action: Values | None = None,
         action_key: str | tuple[str, ...] = "action",
         previous_key: str | tuple[str, ...] = PREVIOUS,
+        velocity_key: str | tuple[str, ...] = VELOCITY,
     ) -> None:
-        super().__init__(in_keys=[], out_keys=[previous_key], in_keys_inv=[action_key], out_keys_inv=[action_key])
-        self.limits, self.action_key, self.previous_key = limits, action_key, previous_key
+        keys = [previous_key] if limits.grid is None else [velocity_key, previous_key]
+        super().__init__(in_keys=[], out_keys=keys, in_keys_inv=[action_key], out_keys_inv=[action_key])
+        self.limits, self.action_key = limits, action_key
+        self.history_keys = tuple(keys)
+        """The keys of what the policy sees of the history, in the order of augmented observations."""
         self.start: NDArray[np.float32] = fixed_start("RateLimitTransform", limits, reset_action, "refuse")
-        self._rounded: LimitArrays = tuple(_array(x) for x in limits.rounded(DTYPE, edges="tight").working)
+        self._edges = _Edges(limits)
         self._state = _GuardState()
 
     def __copy__(self) -> Self:
@@ -339,11 +398,14 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
         return super().transform_input_spec(input_spec)
 
     def transform_observation_spec(self, observation_spec: Any) -> Any:
-        """Add the previous action, (*batch, d), to the spec."""
-        working = self.limits.rounded(DTYPE).working
+        """Add the previous action, (*batch, d), to the spec, and the last increment, if it is needed."""
+        grid = self.limits.grid is not None
+        working = self.limits.on_grid(DTYPE, "cpu").working if grid else self.limits.rounded(DTYPE).working
         shape = (*observation_spec.shape, self.limits.dim)
-        low, high = (bound.expand(shape) for bound in (working.low, working.high))
-        observation_spec[self.previous_key] = Bounded(low, high, shape, dtype=DTYPE, device=observation_spec.device)
+        bounds = [(working.low, working.high), (-working.down, working.up)]
+        for key, edges in zip(reversed(self.history_keys), bounds, strict=False):
+            low, high = (bound.expand(shape) for bound in edges)
+            observation_spec[key] = Bounded(low, high, shape, dtype=DTYPE, device=observation_spec.device)
         return observation_spec
 
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
@@ -359,9 +421,10 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
     def _inv_call(self, tensordict: Any) -> Any:
         wanted = tensordict.get(self.action_key)
         rows = _rows(tensordict.get("_step", None), tensordict.batch_size)
-        if (seen := tensordict.get(self.previous_key, None)) is not None:
-            self._state.check_seen(_array(seen), self.limits, rows)
-        sent = self._state.guard(_array(wanted), self._rounded, rows)
+        seen = [tensordict.get(key, None) for key in self.history_keys]
+        if all(part is not None for part in seen):
+            self._state.check_seen(np.concatenate([_array(part) for part in seen], -1), self.limits, rows)
+        sent = self._state.guard(_array(wanted), self._edges, rows)
         return tensordict.set(self.action_key, _like(sent.copy(), wanted))
 
     def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
@@ -376,8 +439,11 @@ class RateLimitTransform(Transform):  # type: ignore[misc]
         return tensordict, tensordict_
 
     def _with_previous(self, tensordict: Any) -> Any:
-        prev = torch.from_numpy(np.array(self._state.prev))  # a copy, which others may change
-        return tensordict.set(self.previous_key, prev if tensordict.device is None else prev.to(tensordict.device))
+        appended, d = np.asarray(self._state.appended), self.limits.dim
+        for i, key in enumerate(self.history_keys):
+            part = torch.from_numpy(appended[..., i * d : (i + 1) * d].copy())  # a copy, which others may change
+            tensordict.set(key, part if tensordict.device is None else part.to(tensordict.device))
+        return tensordict
 
     def _call(self, next_tensordict: Any) -> Any:
         return next_tensordict
@@ -407,10 +473,11 @@ def executed(data: Any) -> Any:
 def uniform_policy(limits: RateLimits) -> Any:
     """A warm-up policy that is uniform in F_t; ``rand_step`` mostly ends on its edges."""
 
-    def draw(prev: Tensor) -> Tensor:
-        return limits.box(prev, check=False).sample()
+    def draw(prev: Tensor, velocity: Tensor | None = None) -> Tensor:
+        return limits.box(prev, check=False, velocity=velocity).sample()
 
-    return TensorDictModule(draw, in_keys=[PREVIOUS], out_keys=["action"])
+    keys = [PREVIOUS] if limits.grid is None else [PREVIOUS, VELOCITY]
+    return TensorDictModule(draw, in_keys=keys, out_keys=["action"])
 
 
 def _top(transform: Any) -> tuple[Any, Any]:
@@ -474,9 +541,10 @@ def _check_others(guard: RateLimitTransform) -> None:
                 "the policy's units are not the limits'. Remove it: RateLimitedNormal acts in the environment's units, "
                 "and noise belongs into the latent or an exploration module"
             )
-        if guard.previous_key in other.out_keys:
-            leaf = guard.previous_key if isinstance(guard.previous_key, str) else guard.previous_key[-1]
-            raise ValueError(
-                f"{name} changes {guard.previous_key!r}, by which the policy knows F_t. Give it a copy: "
-                f"{name}(in_keys=[{guard.previous_key!r}], out_keys=['{leaf}_normed'])"
-            )
+        for key in guard.history_keys:
+            if key in other.out_keys:
+                leaf = key if isinstance(key, str) else key[-1]
+                raise ValueError(
+                    f"{name} changes {key!r}, by which the policy knows F_t. Give it a copy: "
+                    f"{name}(in_keys=[{key!r}], out_keys=['{leaf}_normed'])"
+                )
