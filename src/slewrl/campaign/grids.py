@@ -32,6 +32,7 @@ CAMPAIGNS = Registry(
         "table1": "slewrl.campaign.grids:table1",
         "recipe": "slewrl.campaign.grids:recipe",
         "td3-noise": "slewrl.campaign.grids:td3_noise",
+        "acceleration": "slewrl.campaign.grids:acceleration",
         "mini": "slewrl.campaign.grids:mini",
     },
 )
@@ -103,6 +104,13 @@ def td3_noise() -> Campaign:
         options = [{"exploration_noise": noise} for noise in noises]
         runs += grid(replace(base, layer=layer), agent_options=options, seed=SEEDS[:3])
     return Campaign("td3-noise", "TD3 on HalfCheetah-v5 tight: exploration noise by the kind of latent", runs)
+
+
+def acceleration() -> Campaign:
+    """Acceleration limits that bind, beside the rate limit alone: full rate takes four steps instead of one."""
+    base = RunSpec("HalfCheetah-v5", steps=60_000, learning_starts=5_000)
+    runs = grid(base, limits=("tight_acceleration", "tight"), seed=SEEDS[:3])
+    return Campaign("acceleration", "SAC with DD-SRad on HalfCheetah-v5: rate and acceleration limits", runs)
 
 
 def mini() -> Campaign:
