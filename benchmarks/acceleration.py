@@ -315,22 +315,16 @@ HEADER = f"""| mover | dtype | joint steps | under lowered limits | restarts | {
 
 
 def chain_rows(results: list[tuple[Chain, Count]]) -> list[str]:
-    """The table, with one row for each mover and dtype."""
+    """The table: one row for each kind of ``Motion``, and one for all layers in each dtype."""
     rows: dict[tuple[str, str], Count] = {}
     for chain, count in results:
-        rows.setdefault((chain.mover, chain.dtype), Count()).__iadd__(count)
+        mover = f"{len(HARD)} layers" if chain.mover in HARD else chain.mover
+        rows.setdefault((mover, chain.dtype), Count()).__iadd__(count)
     cells = [
-        (
-            *key,
-            f"{c.joint_steps:,}",
-            f"{c.lowered:,}",
-            f"{c.restarts:,}",
-            *c.broken.sum(1).tolist(),
-            f"{c.seconds:,.0f}",
-        )
+        (*key, *(f"{n:,}" for n in (c.joint_steps, c.lowered, c.restarts, *c.broken.sum(1).tolist(), round(c.seconds))))
         for key, c in rows.items()
     ]
-    return [HEADER, *("| " + " | ".join(map(str, row)) + " |" for row in cells)]
+    return [HEADER, *("| " + " | ".join(row) + " |" for row in cells)]
 
 
 def summary(results: list[tuple[Chain, Count]]) -> list[str]:
@@ -345,4 +339,6 @@ def summary(results: list[tuple[Chain, Count]]) -> list[str]:
         f"In {total.waiting:,} joint steps a lower deceleration had to wait until the joint could stop by it.",
         "",
         *chain_rows(results),
+        "",
+        f"The layers: {', '.join(HARD)}.",
     ]

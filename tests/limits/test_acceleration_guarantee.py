@@ -46,6 +46,23 @@ def test_the_brake_of_continuous_time_is_caught(chains, limits, monkeypatch):
     assert broken["bounds"] > 100 and broken["dead ends"] > 100 and not broken["rate"]
 
 
+@pytest.mark.parametrize("name", ["ddsrad", "interval_tanh"])
+def test_it_is_caught_in_layers(chains, limits, name, monkeypatch):
+    monkeypatch.setattr(viability, "fastest", lambda room, d, xp=np: xp.floor(xp.sqrt(2 * d * room)))
+    broken = chains.by_layer(name, limits, torch.float32, 200 * limits.dim * 64).broken.sum(1)
+    assert dict(zip(chains.KINDS, broken, strict=True))["dead ends"] > 100
+
+
+@pytest.mark.parametrize("field", ["up", "acceleration", "deceleration", "high"])
+def test_two_units_too_many_are_caught(chains, limits, field, monkeypatch):
+    """Limits on the grid that are two units beyond the written ones, of which rounding inward takes two at most."""
+    real = chains.tiled
+    wider = limits.grid._replace(**{field: getattr(limits.grid, field) + 2})
+    monkeypatch.setattr(chains, "tiled", lambda grid, lanes: real(wider, lanes))
+    broken = dict(zip(chains.KINDS, chains.by_motion(limits, 500_000).broken.sum(1), strict=True))
+    assert broken[{"up": "rate", "high": "bounds"}.get(field, "acceleration")] > 100
+
+
 def test_the_judge_agrees_with_rational_numbers(chains):
     """On commands of a few units around the limits, in which all cases occur."""
     limits = chains.lopsided()
@@ -70,8 +87,8 @@ def test_the_summary_counts_every_mover(chains):
     results = [chains.run_chain(chain) for chain in chains.chains(10_000)]
     lines = chains.summary(results)
     assert "0 rate, 0 acceleration, 0 bounds, 0 dead ends, 0 not float32" in lines[0]
-    for name in chains.HARD:
-        assert sum(line.startswith(f"| {name} |") for line in lines[2].splitlines() + lines[3:]) == 2
+    assert {chain.mover for chain, count in results if count.joint_steps} == {*chains.HARD, chains.BRAKING, chains.FREE}
+    assert len(chains.chain_rows(results)) == 5
 
 
 @pytest.mark.slow
