@@ -31,6 +31,8 @@ SETTLED = 1e-3
 """A joint has settled when it stays within this share of its step."""
 PERIODS = {"Ant-v5, 20 Hz": 0.05, "H1, 50 Hz": 0.02, "G1, 50 Hz": 0.02}
 """Control periods of the limits that are given per step."""
+LANES = 8
+"""Chains side by side, one for each kind of adversarial command."""
 SLOW, FAST = "Franka, 50 Hz", "Franka, 1 kHz"
 
 
@@ -110,8 +112,7 @@ class Ros2RangeAccelerated(Ros2Range):
 class Ros2Saturation(Limiter):
     """ros2_control's saturation limiter: clamps the change of velocity, and brakes all joints by v^2 / 2A near a bound.
 
-    It takes the measured velocity; here that is the velocity at the end of the step it has just computed, which is
-    what suits it best.
+    It takes the measured velocity; here that is the one at the end of the step it has just computed.
     """
 
     def next(self, target: Array) -> Array:
@@ -134,6 +135,13 @@ class Ros2Saturation(Limiter):
         return self.command
 
 
+class Ros2SaturationDifferences(Ros2Saturation):
+    """The same where the measured velocity is the last increment, as by differences of positions."""
+
+    def step(self, target: Array) -> Array:
+        return Limiter.step(self, target)
+
+
 class ContinuousBrake(Limiter):
     """The textbook rule: v + A at most, the rate, and a speed of sqrt(2 A room) towards a bound."""
 
@@ -142,7 +150,7 @@ class ContinuousBrake(Limiter):
         below, above = (np.maximum(room, 0) for room in (self.command - self.low, self.high - self.command))
         top = np.minimum(np.minimum(self.velocity + a, self.rate), np.sqrt(2 * a * above))
         bottom = np.maximum(np.maximum(self.velocity - a, -self.rate), -np.sqrt(2 * a * below))
-        return self.command + np.clip(target - self.command, bottom, top)
+        return self.command + np.clip(np.clip(target, self.low, self.high) - self.command, bottom, top)
 
 
 class DoubleClip(Limiter):
@@ -240,7 +248,8 @@ CONTENDERS: dict[str, Callable[[Task], Limiter]] = {
     "slewrl, no braking for the target": SlewrlFree,
     "ros2_control, rate only": Ros2Range,
     "ros2_control, with acceleration": Ros2RangeAccelerated,
-    "ros2_control, saturation limiter": Ros2Saturation,
+    "ros2_control, saturation, v at the end": Ros2Saturation,
+    "ros2_control, saturation, v by differences": Ros2SaturationDifferences,
     "continuous brake √(2 A room)": ContinuousBrake,
     "rate, acceleration, position clip": DoubleClip,
     "klimits": Klimits,
@@ -421,13 +430,14 @@ class Row(NamedTuple):
         return total
 
 
-def measure(build: Callable[[Task], Limiter], steps: int, lanes: int) -> Row:
-    audits = {}
+def measure(build: Callable[[Task], Limiter], steps: int, seeds: int) -> Row:
+    audits = {name: Audit() for name in robots()}
     for name, limits in robots().items():
-        job, rng = task(name, limits, lanes), np.random.default_rng(1)
-        limiter = build(job)
-        audits[name] = audit(run(limiter, poses(job, rng), adversarial(job, steps, rng)), limits)
-        audits[name].refused = limiter.refused
+        for seed in range(seeds):
+            job, rng = task(name, limits, LANES), np.random.default_rng(seed)
+            limiter = build(job)
+            audits[name] += audit(run(limiter, poses(job, rng), adversarial(job, steps, rng)), limits)
+            audits[name].refused += limiter.refused
     both = (ordinary(build, task(name, robots()[name], 1)) for name in (SLOW, FAST))
     return Row(audits, with_nans(build), *both, cost(build))
 
@@ -461,7 +471,11 @@ def table(rows: dict[str, Row | str]) -> list[str]:
         ]  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
     refused = {name: row.total.refused for name, row in rows.items() if not isinstance(row, str)}
-    return lines + [f"\n{name} refused {n:,} steps." for name, n in refused.items() if n]
+    return lines + [
+        f"\nSteps of a robot that {name} refused, and in which it went on along its last plan: {n:,}."
+        for name, n in refused.items()
+        if n
+    ]
 
 
 def by_robot(rows: dict[str, Row | str]) -> list[str]:
@@ -525,8 +539,8 @@ def installed() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=2000, help="adversarial steps for each robot")
-    parser.add_argument("--lanes", type=int, default=8, help="chains of each robot side by side, a multiple of 8")
+    parser.add_argument("--steps", type=int, default=1000, help="adversarial steps of each chain")
+    parser.add_argument("--seeds", type=int, default=4, help=f"times {LANES} chains of each robot")
     parser.add_argument("--only", nargs="+", help="only these contenders")
     parser.add_argument("--write", type=Path, help="folder for README.md and limiters.png")
     parser.add_argument(
@@ -536,13 +550,13 @@ def main() -> None:
     rows: dict[str, Row | str] = {}
     for name in args.only or CONTENDERS:
         try:
-            rows[name] = measure(CONTENDERS[name], args.steps, args.lanes)
+            rows[name] = measure(CONTENDERS[name], args.steps, args.seeds)
         except ImportError as error:
             rows[name] = f"not measured: {error}"
         print(table({name: rows[name]})[1], flush=True)
     steps = max((row.total.joint_steps for row in rows.values() if not isinstance(row, str)), default=0)
     lines = [
-        f"`python benchmarks/limiters.py --steps {args.steps} --lanes {args.lanes}`, slewrl {__version__}, "
+        f"`python benchmarks/limiters.py --steps {args.steps} --seeds {args.seeds}`, slewrl {__version__}, "
         f"{installed()}, {platform.machine()}, {time.strftime('%Y-%m-%d')}. {steps:,} adversarial joint steps each; "
         "violations decided exactly, and in brackets those of more than a millionth of the limit:",
         "",

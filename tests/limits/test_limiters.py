@@ -29,7 +29,8 @@ def one_joint(bench, contender):
     [
         ("ros2_control, rate only", [9, 9, 9, -9], [0.5, 1, 1, 0.5]),
         ("ros2_control, with acceleration", [9, 9, -9, -9], [0.125, 0.375, 0, -0.5]),  # it turns around at once
-        ("ros2_control, saturation limiter", [9, 9, -9], [0.0625, 0.25, 0.4375]),
+        ("ros2_control, saturation, v at the end", [9, 9, -9], [0.0625, 0.25, 0.4375]),
+        ("ros2_control, saturation, v by differences", [9, 9, -9], [0.0625, 0.1875, 0.25]),
         ("continuous brake √(2 A room)", [9, 9, 9], [0.125, 0.375, 0.75]),
         ("rate, acceleration, position clip", [9, 9, 9, 9], [0.125, 0.375, 0.75, 1]),
     ],
