@@ -2,12 +2,15 @@
 
     python benchmarks/guarantee.py --cases 1e9 --workers 2 --write docs/guarantee.md
     python benchmarks/guarantee.py --layers budget
+    python benchmarks/guarantee.py --acceleration 1e9
 
 Prints two tables. The first has cases, violations and CPU seconds for every hard layer in float32 and float64, and
 what the paper's formula as written and the hand-written clip do on the same cases. The second goes to the ends of each
 float format, 16 bits included, with guarded and tight edges, limits for all time and rates of the step: half of its
 cases are the edges of the box themselves, half come from every hard layer. One case is one joint of one action; an
 action beyond the budget of the layer `budget` is a violation, too.
+
+With ``--acceleration`` it runs the chains of ``acceleration.py`` instead, for that many joint steps.
 """
 
 import argparse
@@ -22,6 +25,7 @@ from typing import get_args
 
 import numpy as np
 import torch
+from acceleration import chains, run_chain, summary
 from page import write
 
 from slewrl import LAYERS, RateLimits, __version__, make_layer
@@ -170,6 +174,26 @@ HEADER = (
 )
 
 
+def under_acceleration(joint_steps: int, workers: int, page: Path | None) -> int:
+    """Run and print the chains under acceleration limits; returns how many joint steps broke something."""
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        results = list(pool.map(run_chain, chains(joint_steps)))
+    lines = [
+        f"`python benchmarks/guarantee.py --acceleration {joint_steps:g}`, {described()}:",
+        "",
+        *summary(results),
+    ]
+    text = "\n".join(lines)
+    print(text)
+    if page:
+        write(page, "guarantee", text)
+    return sum(int(count.broken.sum()) for _, count in results)
+
+
+def described() -> str:
+    return f"slewrl {__version__}, torch {torch.__version__}, {platform.machine()}, {time.strftime('%Y-%m-%d')}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--layers", nargs="+", help="only these (default: every hard one, and the contrast)")
@@ -178,7 +202,10 @@ def main() -> None:
     parser.add_argument("--fractions", type=float, default=1e5, help="verdicts cross-checked by fractions.Fraction")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--write", type=Path, help="put the output between the markers of this page")
+    parser.add_argument("--acceleration", type=float, help="only chains under acceleration limits: joint steps")
     args = parser.parse_args()
+    if args.acceleration:
+        raise SystemExit(1 if under_acceleration(int(args.acceleration), args.workers, args.write) else 0)
     hard = args.layers or [name for name in LAYERS if LAYERS[name].hard]
     each = -(-int(args.cases) // (len(hard) * len(DTYPES)))
     chain_steps = int(args.chain_steps)
@@ -208,8 +235,7 @@ def main() -> None:
     only = f" --layers {' '.join(args.layers)}" if args.layers else ""
     command = f"python benchmarks/guarantee.py{only} --cases {args.cases:g} --chain-steps {args.chain_steps:g}"
     lines = [
-        f"`{command} --fractions {args.fractions:g}`, slewrl {__version__}, torch {torch.__version__}, "
-        f"{platform.machine()}, {time.strftime('%Y-%m-%d')}:",
+        f"`{command} --fractions {args.fractions:g}`, {described()}:",
         "",
         f"**{cases:,} cases, {violations:,} violations** over all hard layers, in {time.time() - started:,.0f} s.",
         f"Chains of {chain_steps:,} steps, two lanes of 57 joints, each action fed back as the next prev.",
