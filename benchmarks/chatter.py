@@ -3,8 +3,8 @@
     slewrl campaign run acceleration --out runs/acceleration
     python benchmarks/chatter.py runs/acceleration           # results/acceleration/README.md and chatter.csv
 
-Of the commands of ten evaluation episodes, over joints and steps: the mean of |v_t - v_{t-1}| and of |v_t|, both in units of the rate
-limit, and the share of steps at which a joint that moves turns round.
+Of the commands of ten evaluation episodes, over joints and steps: the mean of |v_t - v_{t-1}| and of |v_t|, both in
+units of the rate limit, and the share of steps at which a joint that moves turns round.
 """
 
 import csv
@@ -70,7 +70,7 @@ def table(found: list[dict[str, str]]) -> str:
     ]
     for limits in sorted({row["limits"] for row in found}):
         own = [row for row in found if row["limits"] == limits]
-        mean = {key: np.mean([float(row[key]) for row in own]) for key in COLUMNS[2:]}
+        mean = {key: np.mean([float(row[key]) for row in own]) for key in MEASURES}
         seeds = ", ".join(f"{float(row['return']):,.0f}" for row in own)
         lines.append(
             f"| {limits} | {mean['return']:,.0f} | {seeds} | {mean['second_difference']:.2f} | {mean['speed']:.2f} | "
