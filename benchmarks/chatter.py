@@ -20,16 +20,8 @@ from slewrl.training.policy import load_policy
 
 RESULTS = Path(__file__).parent.parent / "results" / "acceleration"
 EPISODES = 10
-COLUMNS = (
-    "limits",
-    "seed",
-    "return",
-    "second_difference",
-    "speed",
-    "reversals",
-    "violations",
-    "acceleration_violations",
-)
+MEASURES = ("return", "second_difference", "speed", "reversals", "violations", "acceleration_violations")
+COLUMNS = ("limits", "seed", *MEASURES)
 
 
 def chatter(increments: NDArray[np.float64], lengths: NDArray[np.int64]) -> dict[str, float]:
@@ -62,8 +54,8 @@ def table(found: list[dict[str, str]]) -> str:
         "# Acceleration limits that bind: HalfCheetah-v5, SAC with DD-SRad, 60 000 steps",
         "",
         "`tight` is the paper's rate limit alone; `tight_acceleration` lets a command reach that rate in four steps.",
-        "Written by `python benchmarks/chatter.py runs/acceleration` after `slewrl campaign run acceleration`; the file",
-        "says what the columns are.",
+        "Written by `python benchmarks/chatter.py runs/acceleration` after `slewrl campaign run acceleration`; the",
+        "file says what the columns are.",
         "",
         "| limits | return | by seed | mean second difference | mean speed | reversals | violations |",
         "|---|---|---|---|---|---|---|",
