@@ -84,7 +84,7 @@ def _deployable(path: Path, about: dict[str, Any], weights: dict[str, Tensor], v
     net = _network(about["algorithm"], about["activation"], weights, limits.dim)
     inputs = net[0].in_features
     if about["normalizer"] is not None:
-        net = nn.Sequential(*_normalizer(inputs, limits.dim, **about["normalizer"]), *net)
+        net = nn.Sequential(*_normalizer(inputs, limits.appended, **about["normalizer"]), *net)
     module = DeployedPolicy(net.eval().requires_grad_(False), layer, limits).eval()
     spec = {
         "task": str(about["task"]),
@@ -94,7 +94,7 @@ def _deployable(path: Path, about: dict[str, Any], weights: dict[str, Tensor], v
     }
     provenance = {"step": int(about["step"]), "spec": spec, "trained_with": {"stable-baselines3": version}}
     pose = known_start(path.name, limits, about["reset_action"], "refuse")
-    parts = (("observation", inputs - limits.dim),)
+    parts = (("observation", inputs - limits.appended),)
     return Deployable(module, describe(path, module, pose, limits.dt, parts, provenance))
 
 
@@ -123,12 +123,12 @@ def _network(algorithm: str, activation: str, weights: dict[str, Tensor], joints
 
 
 def _normalizer(
-    inputs: int, joints: int, mean: list[float], variance: list[float], epsilon: float, clip: float
+    inputs: int, kept: int, mean: list[float], variance: list[float], epsilon: float, clip: float
 ) -> tuple[Normalizer, Clamped]:
-    """Rebuild VecNormalize for observations (N, n), whose last ``joints`` entries, the previous action, are kept."""
+    """Rebuild VecNormalize for observations (N, n), whose last entries, the history of actions, are ``kept``."""
     if len(mean) != inputs or len(variance) != inputs:
         raise UserFacingError(f"its normalizer has {len(mean)} means and {len(variance)} variances, expected {inputs}")
-    scaled, n = Normalizer(inputs, joints), inputs - joints
+    scaled, n = Normalizer(inputs, kept), inputs - kept
     scaled.shift[:n] = torch.tensor(mean[:n], dtype=torch.float64)
     scaled.scale[:n] = torch.from_numpy(1 / np.sqrt(np.array(variance[:n]) + epsilon))
     high = torch.full((inputs,), torch.finfo(torch.float32).max)
