@@ -13,10 +13,12 @@ from deployed import untrained
 
 from slewrl import LAYERS, RateLimits
 from slewrl.deploy import bundle
+from slewrl.deploy import check as checking
 from slewrl.deploy.bundle import HEADER, BundleError, read
-from slewrl.deploy.check import compare_to_torch
+from slewrl.deploy.check import check, compare_to_torch, write_certificate
 from slewrl.deploy.export import compare, random_history, rebuilt
 from slewrl.deploy.network import read_network
+from slewrl.deploy.trial import Adversary
 from slewrl.limits import viability
 
 pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
@@ -256,3 +258,78 @@ def test_a_step_has_one_period(controller):
         controller.step(np.zeros(5), 0.02)
     with pytest.raises(ValueError, match="longest is 2"):
         Controller(controller.bundle, longest=2)
+
+
+# ---------------------------------------------------------------- slewrl check
+
+
+def test_an_adversary_finds_nothing(made):
+    trial = Adversary(Controller(made), seed=0).run(6_000)
+    assert trial.passed and trial.over_rate == trial.over_acceleration == trial.out_of_range == 0
+    assert min(trial.bad_observations, trial.faults, trial.restarts, trial.deratings, trial.holds, trial.ramps) > 0
+    assert trial.timed_steps == 0
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_steps(made):
+    trial = Adversary(Controller(made), seed=1).run(100_000)
+    assert trial.passed and trial.waited > 0
+
+
+def wider(key, units):
+    """A controller whose limits on the grid are a few units wider than they should be."""
+
+    def change(controller):
+        motion = controller.limiter.motion
+        motion.full = motion.full._replace(**{key: getattr(motion.full, key) + units})
+        motion.limits, motion.wanted = motion.full, motion.full.deceleration
+        motion._join()
+
+    return change
+
+
+def stop_dead(controller):
+    motion = controller.limiter.motion
+
+    def brake(out):
+        motion.velocity = 0 * motion.velocity
+        return np.multiply(motion.command, motion.full.unit, out)
+
+    motion.brake = brake
+
+
+MUTANTS = {
+    "accelerates too much": ("over_acceleration", wider("acceleration", 3)),
+    "stops dead": ("over_acceleration", stop_dead),
+    "keeps its acceleration": (
+        "over_acceleration", lambda c: setattr(c, "derate_acceleration", lambda *_: None)
+    ),
+    "is too fast": ("over_rate", wider("up", 3)),
+    "keeps its rate": ("over_rate", lambda c: setattr(c, "derate", lambda rates: None)),
+    "goes too far": ("out_of_range", wider("high", 3)),
+    "does not hold": ("misbehaved", lambda c: setattr(c, "hold", lambda: None)),
+    "starts at rest": ("misbehaved", lambda c: setattr(c, "start", lambda p, r, velocity, f=c.start: f(p, r))),
+    "forgets on resume": ("misbehaved", lambda c: setattr(c, "resume", lambda state: c.start(state["prev"]))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_an_adversary_says_what_a_broken_controller_breaks(made, mutant):
+    count, change = MUTANTS[mutant]
+
+    def found(seed):
+        controller = Controller(made)
+        change(controller)
+        trial = Adversary(controller, seed).run(2_000)
+        return not trial.passed and getattr(trial, count) > 0
+
+    assert any(found(seed) for seed in range(10))  # the first trial that finds it ends the search
+
+
+def test_a_certificate_counts_apart(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(checking, "latency", lambda bundle: dict.fromkeys(("p50", "p99", "max"), 0.0))
+    certificate = check(made, 1_000, 0, lambda line: None)
+    assert certificate["passed"] and certificate["limits"][0]["acceleration"] == bundle.decimal(LIMITS.acceleration[0])
+    certificate["trial"].update(violations=9, over_rate=2, over_acceleration=3, out_of_range=4)
+    page = write_certificate(certificate, tmp_path)[1].read_text()
+    assert "2, 3, 4" in page and "deceleration" in page
