@@ -64,8 +64,7 @@ class Check:
     """Check a bundle as the robot will use it, and write a certificate that says exactly what was checked.
 
     Every byte against its SHA-256; ONNX Runtime against torch; a million steps of the real controller through NaNs,
-    restarts, deratings and odd timing, each command judged in exact arithmetic, by rate, acceleration and range; and how
-    long a step takes.
+    restarts, deratings and odd timing, each command judged in exact arithmetic; and how long a step takes.
     Takes some minutes; ``--steps 20000`` for a quick look.
     """
 
@@ -99,7 +98,8 @@ class Check:
         apart = " (rate {}, acceleration {}, range {})".format(*counts)
         console.print(
             Text("passed", style="green") if certificate["passed"] else Text("NOT passed", style="red"),
-            f": {trial['joint_steps']:,} commands to joints, {trial['violations']} outside the limits{apart}{over}; wrote ",
+            f": {trial['joint_steps']:,} commands to joints, {trial['violations']} outside the limits{apart}{over}",
+            "; wrote ",
             bold(out / "certificate.html"),
             sep="",
         )
