@@ -90,6 +90,16 @@ def test_its_shortcuts_give_the_interval_of_viability(limits, stop_at_target):
         np.testing.assert_array_equal(motion.velocity, np.minimum(np.maximum(way, bottom), top))
 
 
+def test_steps_to_a_target_are_not_forgotten_by_those_of_a_policy():
+    limits = franka()
+    limiter = begun(limits)
+    path = [limiter.prev]
+    for stop_at_target, wanted, steps in ((False, 0.0, 2), (True, 0.55, 30), (False, INF, 60)):
+        limiter.motion.stop_at_target = stop_at_target
+        path += [limiter.step(np.full(7, wanted)) for _ in range(steps)]
+    assert broken(path, limits) == 0
+
+
 def test_a_held_target_is_reached_and_not_overshot():
     limiter, target = begun(), np.linspace(-0.7, 0.5, 7)
     path = np.array([limiter.step(target) for _ in range(200)])

@@ -137,6 +137,8 @@ class Motion(Copied):
         np.abs(self._parts, self._parts)
         np.less_equal(self._parts, self._plain[self.stop_at_target], self._flags)  # False for NaN
         self.odd = np.count_nonzero(self._flags) != self._flags.size
+        if self.stop_at_target:
+            self._free = 0  # such steps are not counted
         if not self.odd and self._settled and (self.stop_at_target or self._is_free() or self._can_stop(aim)):
             self.velocity = aim - self.command
             self.command = self.command + self.velocity
@@ -163,7 +165,7 @@ class Motion(Copied):
             self.velocity = self._clipped(way)
         else:
             if self.stop_at_target:
-                way = self._stoppable(way)
+                way, self._free = self._stoppable(way), 0
             way = np.minimum(np.maximum(way, self._fall), grid.up)
             if self._even:
                 least, most = v - grid.acceleration, v + grid.acceleration
