@@ -42,6 +42,20 @@ def started(**options):
     return limiter
 
 
+def moving():
+    limiter = RateLimiter(RateLimits(0.1, -1, 1, names=["a", "b"], acceleration=0.01))
+    limiter.start([0.3, -0.2], [0.02, -0.03])
+    limiter.derate({"a": 0.07})
+    limiter.derate_acceleration({"b": 0.002})
+    limiter.step([np.nan, 0.0])
+    return limiter
+
+
+def braked(limiter):
+    steps = [limiter.step([9, -9]), limiter.step([0.3, np.nan])]
+    return [*steps, limiter.velocity, limiter.nans, limiter.rates, limiter.accelerations, limiter.waiting]
+
+
 def limited(limiter):
     late = limiter.step([9, 9], dt=0.01)
     return [late, limiter.step([9, -9]), limiter.step([-9, np.nan]), limiter.nans, limiter.rates]
@@ -167,6 +181,7 @@ CASES = {
     "RateLimiter": (started, limited),
     "RateLimiter, late": (partial(started, longest=2.0), limited),
     "RateLimiter, budget": (partial(started, budget=1.5), limited),
+    "RateLimiter, acceleration": (moving, braked),
     "FeasibleBox": (lambda: LIMITS.box(torch.from_numpy(PREV)), lambda box: [box.low, box.high, box.prev]),
     "Replay": (filled, drawn),
     "Batch": (lambda: filled().sample(4, np.random.default_rng(0)), judged),

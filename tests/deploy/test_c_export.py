@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from deployed import untrained
 
 from slewrl import RateLimits
 from slewrl.commands.deploy import Export
@@ -49,14 +50,20 @@ def compiled(folder: Path, code: str, *flags: str) -> subprocess.CompletedProces
 class Compiled:
     """A header as a shared object, with a state of its own."""
 
-    def __init__(self, folder: Path, header: str, joints: int, flags: list[str], control: bool = False) -> None:
+    def __init__(
+        self, folder: Path, header: str, joints: int, flags: list[str], control: bool = False, moving: bool = False
+    ) -> None:
         folder.mkdir(parents=True)
         (folder / "it.h").write_text(header)
         made = compiled(folder, SHOW + '#include "it.h"\n', *flags, "-fPIC", "-shared")
         assert made.returncode == 0, made.stderr
         library = ctypes.CDLL(str(folder / "main"))
-        fields = [(name, ctypes.c_double * joints) for name in ("prev", "rise", "fall")]
-        fields += [("nans", ctypes.c_ulong), ("ready", ctypes.c_uint), ("started", ctypes.c_int)]
+        vectors = (
+            ("prev", "velocity", "rise", "fall", "faster", "brakes", "wanted") if moving else ("prev", "rise", "fall")
+        )
+        fields = [(name, ctypes.c_double * joints) for name in vectors]
+        fields += [(name, ctypes.c_ulong) for name in (("nans", "waiting") if moving else ("nans",))]
+        fields += [("ready", ctypes.c_uint), ("started", ctypes.c_int)]
         fields += [("holding", ctypes.c_int)]
         if control:
             fields += [(name, ctypes.c_ulong) for name in ("steps", "bad_observations", "bad_outputs")]
@@ -67,6 +74,8 @@ class Compiled:
             "init": [], "restore": [], "hold": [], "release": [], "start": [DOUBLES],
             "derate": [ctypes.c_int, ctypes.c_double], "step": [DOUBLES, DOUBLES],
             "step_dt": [DOUBLES, ctypes.c_double, DOUBLES], "control_start": [DOUBLES, ctypes.c_int],
+            "restore_acceleration": [], "start_moving": [DOUBLES, DOUBLES],
+            "derate_acceleration": [ctypes.c_int, ctypes.c_double, ctypes.c_double],
             "control": [FLOATS, DOUBLES], "control_dt": [FLOATS, ctypes.c_double, DOUBLES],
         }.items():  # fmt: skip
             if function := getattr(library, f"slewrl_{name}", None):
@@ -324,6 +333,139 @@ def test_the_page_is_a_program_that_prints_what_it_says(tmp_path):
     printed = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
     assert printed.splitlines() == [line.strip() for line in said.splitlines()]
     assert len(code.splitlines()) <= 40  # one screen
+
+
+# ---------------------------------------------------------------------- acceleration limits
+
+BAD_VELOCITY = 8
+
+
+def accelerated_limits(rng: np.random.Generator, d: int = 24) -> RateLimits:
+    """Asymmetric, off-centre, of all sizes; a third of the joints brake as they accelerate."""
+    middle, half = rng.normal(size=d) * 10 ** rng.uniform(-2, 2, d), 10 ** rng.uniform(-2, 2, d)
+    up, down = half * 10 ** rng.uniform(-3, -0.5, d), half * 10 ** rng.uniform(-3, -0.5, d)
+    faster, slower = up * 10 ** rng.uniform(-1.5, 0.5, d), down * 10 ** rng.uniform(-1.5, 0.5, d)
+    slower = np.where(np.arange(d) % 3, slower, faster)
+    return RateLimits(up=up, down=down, low=middle - half, high=middle + half, acceleration=faster, deceleration=slower)
+
+
+def disturb_motion(rng: np.random.Generator, limiter: RateLimiter, copies: list[Compiled], limits: RateLimits) -> None:
+    """Derate rates or accelerations, restore them, hold, release, or start elsewhere; to all of them alike."""
+    i, kind, share = int(rng.integers(limits.dim)), int(rng.integers(8)), rng.uniform(0.05, 1.2, 2)
+    name = limits.names[i]
+    if kind <= 1:
+        rate = float(limits.up[i] * share[0] * rng.integers(2))
+        limiter.derate({name: rate} if kind else None)
+        assert all((c.derate(i, rate) if kind else c.restore()) == OK for c in copies)
+    elif kind <= 4:
+        a, b = np.maximum(share * [limits.acceleration[i], limits.deceleration[i]], 2 * limits.grid.unit[i]).tolist()
+        limiter.derate_acceleration(*([{name: a}, {name: b}] if kind > 2 else [None]))
+        assert all((c.derate_acceleration(i, a, b) if kind > 2 else c.restore_acceleration()) == OK for c in copies)
+    elif kind <= 6:
+        for each in (limiter, *copies):
+            (each.hold if kind == 5 and share[0] < 0.4 else each.release)()
+    else:
+        pushed = limiter.prev + (limits.high - limits.low) * rng.normal(size=limits.dim) * rng.integers(2)
+        pose, speed = (pushed, np.zeros(limits.dim)) if share[0] < 0.6 else (limiter.prev, limiter.velocity)
+        limiter.start(pose, speed)
+        assert all(c.start_moving(pose, speed) == OK for c in copies)
+
+
+@pytest.mark.parametrize("steps", [3_000, pytest.param(42_000, marks=pytest.mark.slow)])
+def test_an_accelerated_limiter_gives_the_bits_of_the_python_one(tmp_path, steps):
+    """A million joint steps in the slow version."""
+    rng = np.random.default_rng(0)
+    limits = accelerated_limits(rng)
+    limiter, d, header = RateLimiter(limits), limits.dim, c_export.limiter_header(limits)
+    copies = [Compiled(tmp_path / str(i), header, d, flags, moving=True) for i, flags in enumerate(FLAGS)]
+    out, pose = np.empty(d), (limits.low + limits.high) / 2
+    limiter.start(pose)
+    for copy in copies:
+        copy.init()
+        assert copy.start(pose) == OK
+    target, path, speeds = pose, [limiter.prev], []
+    for t in range(steps):
+        if rng.random() < 0.03:
+            disturb_motion(rng, limiter, copies, limits)
+        if rng.random() < 0.05:
+            target = rng.uniform(limits.low - 0.2, limits.high + 0.2)
+        odd = rng.choice(FIXED, d)
+        command = np.where(rng.random(d) < 0.05, odd, target + rng.normal(size=d) * limits.up * 0.1)
+        expected = limiter.step(command)
+        for copy in copies:
+            assert copy.step(command, out) == OK and same(out, expected), (t, command)
+            assert same(np.array(copy.state.velocity), limiter.velocity)
+        path.append(expected)
+        speeds.append(limiter.velocity)
+    assert all((c.state.nans, c.state.waiting) == (limiter.nans, limiter.waiting) for c in copies)
+    assert limiter.nans > steps / 10 and limiter.waiting > 0 and np.abs(speeds).mean() > 0
+
+
+def test_what_an_accelerated_limiter_refuses(tmp_path):
+    limits = RateLimits(0.1, [-1, -1], 1, dt=0.02, acceleration=25)
+    header = c_export.limiter_header(limits)
+    c, out = Compiled(tmp_path / "c", header, 2, FLAGS[0], moving=True), np.empty(2)
+    zeros, fast = np.zeros(2), np.array([0.0, 0.09])
+    assert c.start(zeros) == c.restore_acceleration() == c.derate_acceleration(0, 0.1, 0.1) == NOT_INITIALISED
+    c.init()
+    assert c.step(zeros, out) == NOT_STARTED
+    assert c.start(np.array([np.nan, 0])) == c.start(np.array([0, 1e12])) == BAD_POSE
+    assert c.start_moving(np.ones(2), fast) == c.start_moving(zeros, 2 * fast) == BAD_VELOCITY
+    assert c.start_moving(zeros, np.full(2, np.nan)) == BAD_VELOCITY and c.step(zeros, out) == NOT_STARTED
+    assert c.start_moving(zeros, fast) == OK and c.derate_acceleration(2, 0.1, 0.1) == BAD_JOINT
+    assert c.derate_acceleration(0, 0.0, 0.1) == c.derate_acceleration(0, 0.1, np.nan) == BAD_RATE
+    (tmp_path / "limiter.h").write_text(header)
+    call = "static slewrl_state s; return slewrl_step_dt(&s, s.prev, 0.02, s.prev);"
+    made = compiled(tmp_path, f'#include "limiter.h"\nint main(void) {{ {call} }}', *STRICT)
+    assert made.returncode != 0 and "slewrl_step_dt_is_refused_with_an_acceleration_limit" in made.stderr
+    with pytest.raises(ValueError, match="longest is 2"):
+        c_export.limiter_header(limits, longest=2)
+
+
+MOVING = RateLimits(
+    up=[0.05, 0.3, 0.02], down=[0.2, 0.1, 0.4], low=[-1, 0.5, -2], high=[1, 1.5, -1], dt=0.02,
+    acceleration=[50, 75, 40], deceleration=[25, 200, 75],
+)  # fmt: skip
+
+
+SLOW_LAYERS = [pytest.param(layer, marks=pytest.mark.slow) for layer in ("dtanh", "interval_tanh")]
+
+
+@pytest.mark.parametrize("layer", ["ddsrad", "interval_srad", "boxpro", *SLOW_LAYERS])
+def test_accelerated_policies_agree_with_the_controller(tmp_path, layer):
+    """Each step from the controller's own state, since a rounding of the network may move a command by a grid unit."""
+    rng, found = np.random.default_rng(0), bundle.read(untrained(tmp_path / "policy.bundle", MOVING, layer))
+    controller, n, d = Controller(found), found.observation_size, 3
+    c = Compiled(tmp_path / "c", c_export.policy_header(found), d, FLAGS[1], control=True, moving=True)
+    c.init()
+    out = np.empty(d)
+    for t, observation in enumerate(observed(rng, 4_000, n)):
+        if t % 500 == 0:
+            pose, ramp = rng.uniform(MOVING.low - 0.1, MOVING.high + 0.1), bool(rng.integers(2))
+            controller.start(pose, ramp)
+            assert c.control_start(pose, int(ramp)) == OK
+        c.state.prev[:], c.state.velocity[:] = controller.prev, controller.velocity
+        expected = controller.step(observation)
+        code = c.control(observation, out)
+        assert code == (FAULT if controller.fault else OK) and bool(c.state.ramping) == controller.ramping
+        np.testing.assert_allclose(out, expected, rtol=0, atol=3e-6)
+    assert c.state.bad_observations == controller.bad_observations > 50
+
+
+def test_an_accelerated_policy_keeps_its_limits_by_itself(tmp_path):
+    found = bundle.read(untrained(tmp_path / "policy.bundle", MOVING))
+    c = Compiled(tmp_path / "c", c_export.policy_header(found), 3, FLAGS[2], control=True, moving=True)
+    c.init()
+    out, path = np.empty(3), [MOVING.grid.unit * np.rint(found.default_pose / MOVING.grid.unit)]
+    assert c.control_start(path[0], 0) == OK
+    for observation in observed(np.random.default_rng(1), 4_000, found.observation_size):
+        if c.control(observation, out) == FAULT:
+            prev, velocity = np.array(c.state.prev), np.array(c.state.velocity)
+            assert c.control_start(prev, 0) == c.start_moving(prev, velocity) == OK
+        path.append(out.copy())
+    path = np.array(path)
+    assert not MOVING.outside(path[1:], path[:-1], np.vstack([path[:1], path[:-2]])).any()
+    assert np.abs(np.diff(path, axis=0)).mean() > 0.003
 
 
 # ---------------------------------------------------------------------- policies

@@ -371,7 +371,7 @@ MUTANTS = {
     "does not hold": lambda c: setattr(c, "hold", lambda: None),
     "never faults": lambda c: setattr(c, "_note_bad", lambda usable: None),
     "ramps elsewhere": lambda c: setattr(c, "_target", c._target + 0.5),
-    "starts elsewhere": lambda c: setattr(c.limiter, "start", lambda pose, start=c.limiter.start: start([0.0, 0.0])),
+    "starts elsewhere": lambda c: setattr(c.limiter, "start", lambda *_, start=c.limiter.start: start([0.0, 0.0])),
     "never moves": lambda c: setattr(c.limiter, "_limit", lambda *_: None),
     "forgets on resume": lambda c: setattr(c, "resume", lambda state: c.start(state["prev"])),
 }

@@ -74,6 +74,7 @@ EXAMPLES = {
     "02_own_env.py": "200 steps, 0 beyond the limit",
     "03_sb3.py": " 0 of its 200 steps beyond it\nwrote pendulum.bundle",
     "07_datasheet_to_controller.py": "passed: .*500 steps, 10 of them blind: 0 commands beyond a limit",
+    "inner_loop.py": " 0 beyond a limit; overshoot 0.000000 rad",
     "limit_any_policy.py": " 0 beyond a limit; .* finite: True",
 }
 """What each says in the end."""

@@ -92,9 +92,12 @@ class Check:
         write_certificate(certificate, out)
         trial, budget = certificate["trial"], certificate["budget"]
         over = "" if budget is None else f", {trial['over_budget']} steps over the budget of {float(budget):g}"
+        counts = (trial[key] for key in ("over_rate", "over_acceleration", "out_of_range"))
+        apart = " (rate {}, acceleration {}, range {})".format(*counts)
         console.print(
             Text("passed", style="green") if certificate["passed"] else Text("NOT passed", style="red"),
-            f": {trial['joint_steps']:,} commands to joints, {trial['violations']} outside the limits{over}; wrote ",
+            f": {trial['joint_steps']:,} commands to joints, {trial['violations']} outside the limits{apart}{over}",
+            "; wrote ",
             bold(out / "certificate.html"),
             sep="",
         )

@@ -4,7 +4,8 @@ The file is a line with the format version and the SHA-256 of everything after i
 
     manifest.json    joints with their limits as exact decimals, the budget they share, dt, units, default pose,
                      scales, observation layout, provenance, and the SHA-256 of every other part
-    policy.onnx      (observation, previous_action) -> action: network and layer
+    policy.onnx      (observation, previous_action) -> action: network and layer; with an acceleration limit it takes
+                     previous_velocity, too
 
 stored without compression (``unzip`` opens it). Reading checks every byte, runs no code, and accepts only graphs like
 those of ``export`` (``graph.py``). The digests detect damage; they are not a signature.
@@ -30,13 +31,16 @@ from slewrl.deploy.graph import read_graph
 from slewrl.errors import UserFacingError, shortened
 from slewrl.io.files import write_atomically
 from slewrl.limits.boxmath import exact, round_down
-from slewrl.limits.parse import read_groups, read_limits, repeated
+from slewrl.limits.parse import Limits, read_acceleration, read_groups, read_limits, repeated
+from slewrl.limits.viability import grid_unit, make_grid
 
 VERSION = 1
 MAGIC = b"slewrl-bundle "
 MANIFEST, POLICY = "manifest.json", "policy.onnx"
 HEADER = len(MAGIC) + 4 + 64 + 1
 """The length of the first line in bytes: magic, version as "%3d ", digest, newline."""
+ACCELERATION, GRID = ("acceleration", "deceleration"), "grid_unit"
+"""The entries that joints have in addition under acceleration limits, all or none of them."""
 LARGEST = 1 << 30
 """The largest accepted file in bytes; a policy has a few megabytes."""
 
@@ -57,6 +61,9 @@ class JointLimits:
     groups: tuple[str, ...]
     dt: float | None
     units: str
+    acceleration: NDArray[np.float64] | None = None
+    """Per control step squared, (d,); None without an acceleration limit."""
+    deceleration: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -86,8 +93,10 @@ def decimal(value: float) -> str:
 
 
 def joint_rows(limits: Any) -> list[dict[str, str]]:
-    """The limits of each joint as exact decimals, for a manifest."""
+    """The limits of each joint as exact decimals, for a manifest; with an acceleration, its grid of commands, too."""
     columns = {key: getattr(limits, key) for key in ("up", "down", "low", "high")}
+    if limits.grid is not None:
+        columns |= {**{key: getattr(limits, key) for key in ACCELERATION}, GRID: limits.grid.unit}
     return [
         {"name": name, "group": limits.groups[i], **{key: decimal(column[i]) for key, column in columns.items()}}
         for i, name in enumerate(limits.names)
@@ -200,6 +209,8 @@ def parse(data: bytes) -> Bundle:
         raise BundleError(f"{POLICY} is refused: {error}") from error
     if pose.shape != limits.up.shape or not np.isfinite(pose).all():
         raise BundleError(f"default_pose has {len(pose)} entries, expected {len(limits.names)} finite numbers")
+    if budget is not None and limits.acceleration is not None:
+        raise BundleError("it has a budget and an acceleration limit, expected one of them")
     return Bundle(limits, pose, observation, manifest, parts[POLICY], budget)
 
 
@@ -248,7 +259,21 @@ def _limits(manifest: dict[str, Any]) -> JointLimits:
     dt = None if manifest["dt"] is None else float(_decimal(manifest["dt"]))
     if dt is not None and not dt > 0:
         raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
-    return JointLimits(*checked, groups, dt, str(manifest["units"]))
+    return JointLimits(*checked, groups, dt, str(manifest["units"]), *_accelerations(rows, checked))
+
+
+def _accelerations(rows: list[dict[str, Any]], limits: Limits) -> tuple[Any, Any]:
+    """Parse acceleration and deceleration per step; None each if the joints have none of the three entries."""
+    keys = (*ACCELERATION, GRID)
+    if not any(key in row for row in rows for key in keys):
+        return None, None
+    columns = {key: [_decimal(row[key]) for row in rows] for key in keys}
+    faster, slower = read_acceleration(columns["acceleration"], columns["deceleration"], limits, None)
+    make_grid(limits, faster, slower)
+    for name, low, high, said in zip(limits.names, limits.low, limits.high, columns[GRID], strict=True):
+        if exact(said) != exact(unit := grid_unit(float(low), float(high))):
+            raise ValueError(f"{GRID} of {name!r} is {said[:40]}, expected {decimal(unit)}, that of its range")
+    return faster, slower
 
 
 def _budget(text: Any, joints: int) -> float | None:

@@ -41,6 +41,18 @@ INTERVAL = """\
     const float width = top - bottom;
     const float command = v < 0.0f ? bottom + width * (0.5f + 0.5f * v) : top - width * (0.5f - 0.5f * v);"""
 RANGE = "    const float command = 0.5f * (low + high) + 0.5f * (high - low) * v;"
+BRAKE_POINT = """\
+    /* From the brake point, where full braking leads, to the edge on v's side. */
+    const float anchor = fminf(fmaxf(prev, bottom), top);
+    const float command = anchor + (v >= 0.0f ? top - anchor : anchor - bottom) * v;"""
+TARGET = """\
+    /* Towards a target in the range, as fast as lets the joint stop there. */
+    const float low = (float)(slewrl_lowest[i] * unit), high = (float)(slewrl_highest[i] * unit);
+    const double way = slewrl_way(0.5f * (low + high) + 0.5f * (high - low) * v, q, i);
+    const double step = copysign(slewrl_fastest(fabs(way), slewrl_most_deceleration[i]), way);
+    const float command = (float)((q + step) * unit);"""
+ACCELERATED = {HOLD: BRAKE_POINT, INTERVAL: INTERVAL, RANGE: TARGET}
+"""Placement -> the same under acceleration limits."""
 LAYERS = {
     "ddsrad": (SPHERICAL, HOLD),
     "dtanh": (TANH, HOLD),
@@ -67,7 +79,8 @@ def limiter_header(
 
     Args:
         limits: limits of d joints, as ``RateLimiter`` takes them.
-        dt: control period in seconds; default: the limits' own. Without one there is no ``slewrl_step_dt``.
+        dt: control period in seconds; default: the limits' own. Without one there is no ``slewrl_step_dt``, nor with an
+            acceleration limit.
         longest: the most that a late step may move, in nominal steps, >= 1.
         prefix: prefix of every name in the header, so that one program can include several.
         title: title for the first line, such as the source of the limits.
@@ -92,7 +105,8 @@ def policy_header(bundle: Bundle, *, longest: float = 1.0, prefix: str = "slewrl
     observation = "observation: " + ", ".join(f"{name} ({size})" for name, size in bundle.observation)
     lines = [_joints(limiter, bundle.limits.units), observation]
     title = f"{bundle.manifest.get('name', 'a policy')}, step {how.step}, layer {layer}"
-    parts = [_limits(limiter), _limiter(limiter, _template("policy_state.h")), _constants(bundle), _weights(net)]
+    constants = _constants(bundle, limiter)
+    parts = [_limits(limiter), _limiter(limiter, _template("policy_state.h")), constants, _weights(net)]
     return _header(prefix, _banner(title, lines, CONTROL_USAGE), [*parts, _policy(net, layer, how.tanh_mean, limiter)])
 
 
@@ -110,10 +124,27 @@ def _limits(limiter: RateLimiter) -> str:
     dt = [] if limiter.dt is None else [f"#define SLEWRL_DT {limiter.dt.hex()} /* {limiter.dt!r} seconds */"]
     count = f"#define SLEWRL_JOINTS {len(limiter.names)}"
     note = "/* Largest rise and fall per control step, and the range; exact, as hexadecimal floats. */"
-    return "\n".join([count, *dt, "", names, note, *arrays])
+    return "\n".join([count, *dt, "", names, note, *arrays, *_grid(limiter)])
 
 
-def _constants(bundle: Bundle) -> str:
+GRID = {
+    "lowest": "low", "highest": "high", "fastest_rise": "up", "fastest_fall": "down",
+    "most_acceleration": "acceleration", "most_deceleration": "deceleration",
+}  # fmt: skip
+"""Name of an array in C -> field of the grid."""
+
+
+def _grid(limiter: RateLimiter) -> list[str]:
+    """The grid of commands and the limits in its units as C, if there is an acceleration limit."""
+    if limiter.motion is None:
+        return []
+    grid = limiter.motion.full
+    lines = ["", "/* The grid of commands, and the limits in its units, per step and rounded inward. */"]
+    lines.append(_array("const double", "unit", "JOINTS", _doubles(grid.unit)))
+    return lines + [_array("const double", name, "JOINTS", _doubles(getattr(grid, key))) for name, key in GRID.items()]
+
+
+def _constants(bundle: Bundle, limiter: RateLimiter) -> str:
     """The limits in float32, rounded inward and guarded as in training, and the policy's default pose, as C."""
     limits = bundle.limits
     _check_floats(limits)
@@ -122,7 +153,10 @@ def _constants(bundle: Bundle) -> str:
     floats = {"up_float": up, "down_float": down, "low_float": low, "high_float": high}
     pose = np.clip(bundle.default_pose, limits.low, limits.high)
     lines = [f"#define SLEWRL_OBSERVATIONS {bundle.observation_size}", "", "/* The policy's default pose. */"]
+    pose = pose if limiter.motion is None else limiter.motion.nearest(pose)
     lines += [_array("const double", "target", "JOINTS", _doubles(pose))]
+    if limiter.motion is not None:
+        return "\n".join(lines)
     lines += ["/* The limits in float32, rounded inward. */"]
     lines += [_array("const float", name, "JOINTS", _floats(values)) for name, values in floats.items()]
     return "\n".join(lines)
@@ -184,26 +218,50 @@ def _string(text: str) -> str:
 def _limiter(limiter: RateLimiter, control_state: str) -> str:
     dt = "" if limiter.dt is None else _template("limiter_dt.h")
     bounds = {"LARGEST": boxmath.LARGEST.hex(), "LONGEST": limiter.longest.hex()}
-    return _filled(_template("limiter.h"), {**bounds, "CONTROL_STATE": control_state, "DT": dt})
+    code = _template("arithmetic.h") + "\n" + _template("limiter.h" if limiter.motion is None else "accelerated.h")
+    return _filled(code, {**bounds, "CONTROL_STATE": control_state, "DT": dt})
+
+
+PLAIN = {
+    "VELOCITY": "", "LAST": "", "LASTS": "", "VELOCITIES": "", "MOVING": "", "STEPS": "double steps,", "HOW": "steps",
+    "ONE": "1.0,", "INPUTS": "SLEWRL_OBSERVATIONS + SLEWRL_JOINTS",
+    "HISTORY": "    memcpy(input + SLEWRL_OBSERVATIONS, previous_action, SLEWRL_JOINTS * sizeof(float));",
+}  # fmt: skip
+MOVING = {
+    "VELOCITY": " const float *previous_velocity,", "LAST": " previous_velocity[i],", "LASTS": " last,",
+    "VELOCITIES": "    float last[SLEWRL_JOINTS];\n    for (int i = 0; i < SLEWRL_JOINTS; i++)\n"
+    "        last[i] = (float)state->velocity[i];\n",
+    "MOVING": "state->velocity[i] != 0.0 || ", "STEPS": "", "HOW": "state->ramping", "ONE": "",
+    "INPUTS": "SLEWRL_OBSERVATIONS + 2 * SLEWRL_JOINTS",
+    "HISTORY": "    memcpy(input + SLEWRL_OBSERVATIONS, previous_velocity, SLEWRL_JOINTS * sizeof(float));\n"
+    "    memcpy(input + SLEWRL_OBSERVATIONS + SLEWRL_JOINTS, previous_action, SLEWRL_JOINTS * sizeof(float));",
+}  # fmt: skip
+"""The parts of ``policy.h`` without and with an acceleration limit: what it knows of the last increment."""
 
 
 def _policy(net: list[Step], layer: str, bounded: bool, limiter: RateLimiter) -> str:
     sizes = {f"layer{k}": len(step.bias) for step, k in _numbered(net) if isinstance(step, Dense)}
     last = f"{list(sizes)[-1]}[i]"
     squash, place = LAYERS[layer]
+    moving = limiter.motion is not None
+    history = MOVING if moving else PLAIN
+    words = {"LAYER": layer, "SQUASH": squash, "PLACE": ACCELERATED[place] if moving else place}
+    code = _filled(_template("accelerated_layer.h" if moving else "layer.h"), words).rstrip("\n")
     plain = all(isinstance(step, Dense) or getattr(step, "name", "") == "relu" for step in net)
     fields = {
-        "LAYER": layer, "SQUASH": squash, "PLACE": place,
+        **history, "LAYER_CODE": code + "\n",
         "NORMED": "" if plain else _template("normed.h"),
         "BUFFERS": f"    float {', '.join(f'{name}[{size}]' for name, size in sizes.items())};",
-        "FORWARD": "\n".join(_forward(net)), "LATENT": f"tanhf({last})" if bounded else last,
+        "FORWARD": "\n".join(_forward(net, history["INPUTS"])),
+        "LATENT": f"tanhf({last})" if bounded else last,
     }  # fmt: skip
-    return _filled(_template("policy.h"), fields) + ("" if limiter.dt is None else _template("policy_dt.h"))
+    timed = limiter.dt is not None and not moving
+    return _filled(_template("policy.h"), fields) + (_template("policy_dt.h") if timed else "")
 
 
-def _forward(net: list[Step]) -> Iterator[str]:
+def _forward(net: list[Step], inputs: str) -> Iterator[str]:
     """Yield a C call per step: a linear layer writes to a new array, other steps work in place."""
-    at, size = "input", "SLEWRL_OBSERVATIONS + SLEWRL_JOINTS"
+    at, size = "input", inputs
     for step, k in _numbered(net):
         arrays = "".join(f", slewrl_{name}{k}" for name in ARRAYS[type(step)])
         if isinstance(step, Dense):

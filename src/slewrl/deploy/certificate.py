@@ -9,6 +9,8 @@ NOT_CHECKED = (
     "That the policy is good, that the limits are those of your robot, or that the file comes from "
     "who you think it does. Digests find damage; they are no signature."
 )
+BROKEN = ("over_rate", "over_acceleration", "out_of_range")
+"""The counts of a trial by the limit that was broken."""
 
 
 def page(certificate: dict[str, Any]) -> str:
@@ -67,13 +69,15 @@ def _trial_rows(trial: dict[str, Any], budget: str | None) -> dict[str, str]:
     return {
         "commands to joints": f"{trial['joint_steps']:,}",
         "outside the limits": f"{trial['violations']:,}",
+        "of which beyond the rate, the acceleration, the range": ", ".join(f"{trial[key]:,}" for key in BROKEN),
         **({} if budget is None else {"steps over the budget": f"{trial['over_budget']:,}"}),
         "steps with the network's output replaced by NaN, infinities, edges to the ulp": f"{trial['mad_commands']:,}",
         "observations with NaN or infinity": f"{trial['bad_observations']:,}",
-        "of which the last command was held": f"{trial['held']:,}",
+        "of which the last command was held, or the joints braked": f"{trial['held']:,}",
         "faults after too many in a row": f"{trial['faults']:,}",
         "restarts and starts, some from outside the range": f"{trial['restarts']:,}",
-        "changes of the rates while running": f"{trial['deratings']:,}",
+        "changes of rates and accelerations while running": f"{trial['deratings']:,}",
+        "joint steps in which a lower deceleration waited until the joint could stop": f"{trial['waited']:,}",
         "steps with a measured dt (short, late, 0, negative, NaN)": f"{trial['timed_steps']:,}",
         "emergency holds": f"{trial['holds']:,}",
         "ramps to the default pose": f"{trial['ramps']:,}",
@@ -99,7 +103,8 @@ def _latency_rows(timing: dict[str, float]) -> dict[str, str]:
 def _limits(certificate: dict[str, Any]) -> list[Block]:
     budget, start = certificate["budget"], "starts from"
     joints = [{**row, start: x} for row, x in zip(certificate["limits"], certificate["default_pose"], strict=True)]
-    columns = ("up", "down", "low", "high", start)
+    moving = [name for name in ("acceleration", "deceleration") if name in joints[0]]
+    columns = ("up", "down", *moving, "low", "high", start)
     rows = [
         (Cell(str(row["name"]), head=True), *(Cell(f"{float(row[name]):.6g}", float(row[name])) for name in columns))
         for row in joints

@@ -25,7 +25,7 @@ from slewrl.io.trust import code_named, require_trust
 from slewrl.layers import make_layer
 from slewrl.layers.base import ActionLayer
 from slewrl.layers.budget import Budget
-from slewrl.limits import RateLimits
+from slewrl.limits import RateLimits, viability
 from slewrl.limits.box import FeasibleBox
 from slewrl.limits.parse import Values
 from slewrl.training.evaluate import EVALUATION_SEED
@@ -36,8 +36,18 @@ Parts = tuple[tuple[str, int], ...]
 INPUTS, OUTPUTS = ["observation", "previous_action"], ["action"]
 
 
+def inputs(limits: Any) -> list[str]:
+    """The names of a graph's inputs for ``limits``; with an acceleration limit the last increment is one."""
+    return INPUTS if limits.acceleration is None else [*INPUTS, "previous_velocity"]
+
+
+INCREMENT = "the command last handed out minus the one before"
+
+
 class DeployedPolicy(nn.Module):
     """The map of a bundle's graph: observation (N, n) and previous action (N, d) to action (N, d).
+
+    With an acceleration limit it takes the previous velocity, too: the last increment (N, d), 0 at the start.
 
     Args:
         net: network from the augmented observation to the latent.
@@ -49,17 +59,20 @@ class DeployedPolicy(nn.Module):
         super().__init__()
         self.net, self.layer, self.limits = net, layer, limits
 
-    def forward(self, observation: Tensor, previous_action: Tensor) -> Tensor:
+    def forward(self, observation: Tensor, previous_action: Tensor, previous_velocity: Tensor | None = None) -> Tensor:
         """Act without exploration, in few operations."""
-        return self.layer.exported(*self._latent(observation, previous_action))
+        return self.layer.exported(*self._latent(observation, previous_action, previous_velocity))
 
-    def trained(self, observation: Tensor, previous_action: Tensor) -> Tensor:
+    def trained(self, observation: Tensor, previous_action: Tensor, previous_velocity: Tensor | None = None) -> Tensor:
         """Act with the layer as in training; ``forward`` is compared with this."""
-        return self.layer.execute(*self._latent(observation, previous_action))
+        return self.layer.execute(*self._latent(observation, previous_action, previous_velocity))
 
-    def _latent(self, observation: Tensor, previous_action: Tensor) -> tuple[Tensor, FeasibleBox]:
-        latent = self.net(torch.cat([observation, previous_action], -1))
-        return latent, self.limits.box(previous_action, check=False)
+    def _latent(
+        self, observation: Tensor, previous_action: Tensor, previous_velocity: Tensor | None
+    ) -> tuple[Tensor, FeasibleBox]:
+        history = [previous_action] if previous_velocity is None else [previous_velocity, previous_action]
+        latent = self.net(torch.cat([observation, *history], -1))
+        return latent, self.limits.box(previous_action, check=False, velocity=previous_velocity)
 
 
 def deployed(policy: Policy) -> DeployedPolicy:
@@ -76,9 +89,10 @@ class Deployable(NamedTuple):
     """The manifest of the bundle, without the digests."""
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """The length n of the observation without the previous action, and the number of joints d."""
-        return sum(part["size"] for part in self.manifest["observation"]), self.module.limits.dim
+    def sizes(self) -> tuple[int, ...]:
+        """The lengths of the inputs: n for the observation without the history, d for each of its entries."""
+        d = self.module.limits.dim
+        return sum(part["size"] for part in self.manifest["observation"]), *(d for _ in inputs(self.module.limits)[1:])
 
 
 def deployable(source: Path, trust: bool = False, reset_action: Values | None = None) -> Deployable:
@@ -142,6 +156,7 @@ def describe(
         "action_scale": ["1"] * limits.dim,
         "observation": [{"name": name, "size": size} for name, size in parts],
         "previous_action": {"first": [bundle.decimal(x) for x in pose], "meaning": "the command last handed out"},
+        **({} if limits.grid is None else {"previous_velocity": {"first": ["0"] * limits.dim, "meaning": INCREMENT}}),
         "provenance": {"slewrl": __version__, **provenance},
     }
 
@@ -159,19 +174,19 @@ def _servos(policy: Policy) -> dict[str, Any]:
 
 
 def _parts(policy: Policy) -> Parts:
-    """The name and length of each part of the actor's observation, without the previous action.
+    """The name and length of each part of the actor's observation, without the history of its actions.
 
     If the actor sees the privileged entries, which no sensor provides, the first part is "privileged".
     """
     layout, left_out = policy.layout, policy.agent.privileged
-    seen = layout.size - policy.limits.dim - left_out
+    seen = layout.size - policy.limits.appended - left_out
     if not layout.parts:
         return (("observation", seen),)
     unnamed = seen - sum(size for _, size in layout.parts)
     return (("privileged", unnamed), *layout.parts) if unnamed else layout.parts
 
 
-def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, Any]) -> bytes:
+def to_onnx(module: DeployedPolicy, sizes: tuple[int, ...], manifest: dict[str, Any]) -> bytes:
     """Export the module to ONNX for any batch size, with metadata under the keys that mjlab's exporter uses."""
     try:
         import onnx
@@ -188,8 +203,8 @@ def to_onnx(module: DeployedPolicy, sizes: tuple[int, int], manifest: dict[str, 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program: Any = torch.onnx.export(
-                module, example, input_names=INPUTS, output_names=OUTPUTS, dynamo=True, verbose=False,
-                dynamic_shapes=({0: batch}, {0: batch}),
+                module, example, input_names=inputs(module.limits), output_names=OUTPUTS, dynamo=True, verbose=False,
+                dynamic_shapes=({0: batch},) * len(sizes),
             )  # fmt: skip
     finally:
         quiet.setLevel(level)
@@ -205,14 +220,16 @@ def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
     joints = manifest["joints"]
     if odd := [row["name"] for row in joints if "," in row["name"]]:
         raise ValueError(f"joint {odd[0]!r} has a comma in its name, which the metadata of ONNX files cannot hold")
+    history = [*(["previous_velocity"] if "previous_velocity" in manifest else []), "previous_action"]
     columns = {
         "joint_names": [row["name"] for row in joints],
         "default_joint_pos": manifest["default_pose"],
         "action_scale": manifest["action_scale"],
-        "observation_names": [part["name"] for part in manifest["observation"]] + ["previous_action"],
+        "observation_names": [part["name"] for part in manifest["observation"]] + history,
         **{f"rate_limit_{way}": [row[way] for row in joints] for way in ("up", "down")},
         "joint_pos_lower": [row["low"] for row in joints],
         "joint_pos_upper": [row["high"] for row in joints],
+        **{f"{way}_limit": [row[way] for row in joints] for way in bundle.ACCELERATION if way in joints[0]},
     }
     servos = {"joint_stiffness": "stiffness", "joint_damping": "damping", "command_names": "commands"}
     columns |= {key: manifest[name] for key, name in servos.items() if name in manifest}
@@ -232,7 +249,7 @@ def rebuilt(found: bundle.Bundle, trust: bool = False) -> DeployedPolicy:
         layer = make_layer(spec["layer"], spec["density"], **spec["layer_options"])
     except (TypeError, ValueError, LookupError, AttributeError, ImportError) as error:
         raise bundle.BundleError(f"its layer {shortened(spec['layer'])} cannot be made: {error}") from error
-    arrays = {key: getattr(limits, key) for key in ("up", "down", "low", "high")}
+    arrays = {key: getattr(limits, key) for key in ("up", "down", "low", "high", *bundle.ACCELERATION)}
     return DeployedPolicy(net, layer, RateLimits(**arrays, names=limits.names)).eval().requires_grad_(False)
 
 
@@ -275,11 +292,27 @@ def compare(module: DeployedPolicy, found: bundle.Bundle, cases: int, seed: int 
     """Return the largest difference per joint between torch and ONNX Runtime over random inputs, (d,)."""
     from slewrl.deploy.controller import session
 
-    rng, limits = np.random.default_rng(seed), found.limits
+    rng = np.random.default_rng(seed)
     observation = rng.normal(size=(cases, found.observation_size)).astype(np.float32)
     observation *= 10 ** rng.uniform(-2, 2, (cases, 1)).astype(np.float32)
-    previous = rng.uniform(limits.low, limits.high, (cases, len(limits.names))).astype(np.float32)
-    previous = module.limits.clamp(torch.from_numpy(previous)).numpy()
-    theirs = session(found).run(OUTPUTS, {"observation": observation, "previous_action": previous})[0]
-    ours = module.trained(torch.from_numpy(observation), torch.from_numpy(previous)).numpy()
+    history = random_history(module.limits, cases, rng)
+    given = {"observation": observation, **history}
+    theirs = session(found).run(OUTPUTS, given)[0]
+    ours = module.trained(*(torch.from_numpy(given[name]) for name in inputs(module.limits))).numpy()
     return np.abs(ours.astype(np.float64) - theirs).max(0)
+
+
+def random_history(limits: RateLimits, cases: int, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
+    """Previous actions (N, d) in the range and, with an acceleration limit, increments from which a joint can stop."""
+    drawn = rng.uniform(limits.low, limits.high, (cases, limits.dim)).astype(np.float32)
+    pose = limits.clamp(torch.from_numpy(drawn)).numpy()
+    if limits.grid is None:
+        return {"previous_action": pose}
+    grid, share = limits.grid, rng.uniform(-1, 1, pose.shape)
+    command = pose / grid.unit
+    fastest = [
+        np.minimum(rate, viability.fastest(room, grid.deceleration))
+        for rate, room in ((grid.up, grid.high - command), (grid.down, command - grid.low))
+    ]
+    velocity = np.trunc(share * np.where(share > 0, *fastest)) * grid.unit
+    return {"previous_action": pose, "previous_velocity": velocity.astype(np.float32)}

@@ -4,6 +4,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
+
 from slewrl.deploy import Format, bundle
 from slewrl.deploy.c_export import limiter_header, policy_header
 from slewrl.errors import UserFacingError
@@ -104,7 +106,7 @@ def _torch(run: Path, out: Path, trust: bool, reset_action: "Values | None") -> 
 
     policy, batch = deployable(run, trust, reset_action), torch.export.Dim("batch")
     example = tuple(torch.zeros(2, size) for size in policy.sizes)
-    program = torch.export.export(policy.module, example, dynamic_shapes=({0: batch}, {0: batch}))
+    program = torch.export.export(policy.module, example, dynamic_shapes=({0: batch},) * len(example))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the last layer, a view of the trained one; harmless
         torch.export.save(program, out)
@@ -123,13 +125,13 @@ def _check(module: "DeployedPolicy", loaded: Any) -> None:
     """Refuse an exported file whose outputs differ from the policy's."""
     import torch
 
-    limits, generator = module.limits, torch.Generator().manual_seed(0)
-    size = int(next(module.net.parameters()).shape[1]) - limits.dim
+    from slewrl.deploy.export import random_history
+
+    limits, rng = module.limits, np.random.default_rng(0)
+    size = int(next(module.net.parameters()).shape[1]) - limits.appended
     for rows in (1, 2, 100):
-        observation = 3 * torch.randn(rows, size, generator=generator)
-        share = torch.rand(rows, limits.dim, generator=generator, dtype=torch.float64)
-        low, high = torch.tensor(limits.low), torch.tensor(limits.high)
-        previous = limits.clamp(torch.lerp(low, high, share).float())
-        ours, theirs = module(observation, previous), loaded(observation, previous)
+        history = random_history(limits, rows, rng).values()
+        given = [torch.from_numpy(x) for x in (3 * rng.standard_normal((rows, size), np.float32), *history)]
+        ours, theirs = module(*given), loaded(*given)
         if not torch.allclose(ours, theirs, rtol=1e-5, atol=1e-5):
             raise UserFacingError(f"the file gives other numbers than the policy, by {(ours - theirs).abs().max():.2g}")

@@ -26,7 +26,7 @@ OPERATORS = frozenset((
 TYPES: dict[int, Any] = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 11: np.float64}
 """ONNX data type -> dtype of a stored array."""
 GROWTH = 1 << 12
-"""The largest accepted growth by all Concat nodes together; an export has one Concat, of two inputs."""
+"""The largest accepted growth by all Concat nodes together; an export has one Concat, of two or three inputs."""
 VALUES = {1: "f", 2: "i", 3: "s", 7: "ints"}
 """Attribute type -> the field that holds its value."""
 

@@ -8,26 +8,32 @@ All arithmetic is float64, and every command lies in F_t = [prev - down, prev + 
 arithmetic, not just up to rounding (Theorem 1, docs/guarantee.md). With a budget B over all joints,
 sum_i |command_i - prev_i| / rate_i <= B holds exactly, too (Theorem 3). `prev` is the last command, and the
 only state that steps change: a limiter started from it continues with the same commands.
+
+With an acceleration limit F_t depends on the last increment, too, `velocity`, and a joint brakes for its target
+(docs/acceleration.md): `limiter.start(prev, velocity)` continues with the same commands.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.copying import Copied
+from slewrl.deploy.motion import Motion
 from slewrl.errors import shortened
 from slewrl.limits.boxmath import LARGEST, as_power
+from slewrl.limits.viability import make_grid
 
 if TYPE_CHECKING:
     from slewrl.deploy.bundle import JointLimits
     from slewrl.limits import RateLimits
     from slewrl.limits.parse import Limits
 
-    AnyLimits = RateLimits | JointLimits | Limits
+    AnyLimits = RateLimits | JointLimits | Limits | SimpleNamespace
 
 Vector = NDArray[np.float64]
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
@@ -40,7 +46,8 @@ class RateLimiter(Copied):
 
     Args:
         limits: limits of d joints, without batch dimensions: a RateLimits, a bundle's limits, or any object with
-            their up, down, low, high and names. ``derate`` can lower the rates later.
+            their up, down, low, high and names and, if there are any, acceleration and deceleration per step squared.
+            ``derate`` can lower the rates later.
         dt: nominal control period in seconds; default: the limits' own. Needed only for ``step(..., dt=)``.
         longest: the most that a late step may move, in nominal steps, >= 1; 1 never makes up for lost time.
         budget: B, the largest sum over joints of |change| / rate, in (0, d], where the rates are those of the step:
@@ -64,6 +71,8 @@ class RateLimiter(Copied):
         self.dt, self.longest = None if dt is None else float(dt), float(longest)
         self.budget = None if budget is None else float(budget)
         self._validate()
+        self.motion = self._motion(limits)
+        """What moves joints with an acceleration limit; None without one."""
         self.nans = 0
         """The number of joint commands that were NaN, and held."""
         self.holding = False
@@ -73,6 +82,27 @@ class RateLimiter(Copied):
         self._inside = False
         """Whether prev is in the range, where it then stays."""
         self._join()
+
+    def _motion(self, limits: Any) -> Motion | None:
+        """The motion under the acceleration of the limits, if they have one, in their own numbers."""
+        pair = [getattr(limits, key, None) for key in ("acceleration", "deceleration")]
+        if pair[0] is None:
+            if pair[1] is not None:
+                raise ValueError("the limits have a deceleration without an acceleration: expected both, or neither")
+            return None
+        faster = _vector(pair[0], len(self.names), "acceleration")
+        slower = faster if pair[1] is None else _vector(pair[1], len(self.names), "deceleration")
+        for label, values in (("acceleration", faster), ("deceleration", slower)):
+            for name, value in zip(self.names, values.tolist(), strict=True):
+                if not 0 < value <= LARGEST:
+                    raise ValueError(f"{label} of {name!r} is {value}, expected a positive number, {MOST}")
+        if self.budget is not None:
+            raise ValueError("budget is given, but the limits have an acceleration: expected no budget with one")
+        if self.longest != 1:
+            raise ValueError(f"longest is {self.longest}, expected 1: with an acceleration limit steps take one period")
+        self._accelerations = self._full_accelerations = np.stack([faster, slower])
+        grid = make_grid(self, faster, slower)
+        return None if grid is None else Motion(grid, self.names)
 
     def _join(self) -> None:
         """Allocate the buffers and the views of their rows; a step then allocates only its result."""
@@ -97,11 +127,13 @@ class RateLimiter(Copied):
     def from_yaml(cls, path: str | Path, longest: float = 1.0, budget: float | None = None) -> "RateLimiter":
         """Make a limiter from a limits.yaml, bit for bit as ``RateLimits.to_yaml`` writes it; this needs pyyaml."""
         from slewrl.limits.files import from_yaml
-        from slewrl.limits.parse import read_limits
+        from slewrl.limits.parse import read_acceleration, read_limits
 
         read = from_yaml(path)
         limits = read_limits(None, read["low"], read["high"], read["up"], read["down"], None)
-        return cls(limits, read["dt"], longest, budget)
+        faster, slower = read_acceleration(read.get("acceleration"), read.get("deceleration"), limits, read["dt"])
+        made = SimpleNamespace(**limits._asdict(), acceleration=faster, deceleration=slower)
+        return cls(made, read["dt"], longest, budget)
 
     def _validate(self) -> None:
         """Refuse invalid limits, since an object other than RateLimits may not have checked them."""
@@ -117,12 +149,21 @@ class RateLimiter(Copied):
                     f"and a late step may move {MOST}"
                 )
 
-    def start(self, pose: Sequence[float] | NDArray[Any]) -> None:
+    def start(
+        self, pose: Sequence[float] | NDArray[Any], velocity: Sequence[float] | NDArray[Any] | None = None
+    ) -> None:
         """Start, or restart, from ``pose`` (d,): the measured joint positions, or the last command.
 
         The limit does not cover this moment: the next command is near ``pose``, wherever the last one was. While the
         drives follow commands, start from the last command. A pose outside the range is accepted; from there a joint
         can only return, within its rate.
+
+        Args:
+            pose: joint positions (d,). With an acceleration limit the nearest point of the grid of commands counts.
+            velocity: the last increment (d,), for limits with an acceleration; default: at rest.
+
+        Raises:
+            ValueError: a joint is too fast to stop within its range.
         """
         pose = _vector(pose, len(self.names), "pose")
         usable = np.abs(pose) <= LARGEST
@@ -131,8 +172,21 @@ class RateLimiter(Copied):
             raise ValueError(
                 f"pose of {self.names[i]!r} is {pose[i]}, expected a finite number, {MOST}: is the encoder read?"
             )
+        if self.motion is not None:
+            pose = self.motion.start(pose, self._velocity(velocity))
+        elif velocity is not None:
+            raise ValueError("velocity is given, but these limits have no acceleration")
         self._prev = pose
         self._inside = self._in_range(pose)
+
+    def _velocity(self, given: Sequence[float] | NDArray[Any] | None) -> Vector | None:
+        if given is None:
+            return None
+        velocity = _vector(given, len(self.names), "velocity")
+        for name, value in zip(self.names, velocity.tolist(), strict=True):
+            if not abs(value) <= LARGEST:
+                raise ValueError(f"velocity of {name!r} is {value}, expected a finite number, {MOST}")
+        return velocity
 
     def _in_range(self, pose: Vector) -> bool:
         return bool(((pose >= self.low) & (pose <= self.high)).all())
@@ -142,17 +196,32 @@ class RateLimiter(Copied):
         """A copy of the last command, (d,)."""
         return self._started().copy()
 
+    @property
+    def velocity(self) -> Vector:
+        """The last increment, (d,), of a limiter with an acceleration limit; 0 at rest."""
+        self._started()
+        if self.motion is None:
+            raise AttributeError("there is no velocity: these limits have no acceleration")
+        return self.motion.velocity * self.motion.full.unit
+
+    @property
+    def waiting(self) -> int:
+        """The number of joint steps in which a lower deceleration had to wait until the joint could stop by it."""
+        return 0 if self.motion is None else self.motion.waiting
+
     def step(
         self, command: Sequence[float] | NDArray[Any], dt: float | None = None, out: Vector | None = None
     ) -> Vector:
         """Return the point of F_t nearest to ``command``, (d,). NaN holds the joint, infinities saturate.
 
-        Where that exceeds the budget, the steps of all joints are scaled down by the same factor.
+        Where that exceeds the budget, the steps of all joints are scaled down by the same factor. With an acceleration
+        limit a joint goes towards its command as fast as lets it stop there, and to hold means to come to rest first.
 
         Args:
             command: desired command (d,), any floats.
             dt: measured seconds since the last step; default: one nominal step. A short step moves less, a late one
-                at most ``longest`` nominal steps; zero, negative or NaN holds.
+                at most ``longest`` nominal steps; zero, negative or NaN holds. Refused with an acceleration limit:
+                increments of different times are different speeds.
             out: float64 array (d,) to write to; default: a new one.
         """
         prev = self._started()
@@ -161,11 +230,31 @@ class RateLimiter(Copied):
         elif out.shape != prev.shape or out.dtype != np.float64 or not out.flags.writeable:
             # A narrower dtype would round the command that prev keeps.
             raise ValueError(f"out is {out.dtype} {out.shape}, expected writable float64 {prev.shape}")
-        if not self.holding:
+        if self.motion is not None:
+            self._accelerate(self.motion, command, prev, dt)
+        elif not self.holding:
             limit = self._limit if self.budget is None else self._limit_with_budget
             limit(command, prev, self._full if dt is None else self._scaled(dt))
         out[:] = prev
         return out
+
+    def _accelerate(
+        self, motion: Motion, command: Sequence[float] | NDArray[Any], prev: Vector, dt: float | None
+    ) -> None:
+        """Move ``prev``, in place, towards ``command`` under the acceleration limit; a hold brakes."""
+        if dt is not None:
+            raise ValueError(
+                f"step got dt {shortened(dt)}, but the limits have an acceleration: its steps take one period; for a "
+                "faster loop make a limiter with limits of its dt"
+            )
+        wanted = self._command
+        fill(wanted, command, "command")
+        if self.holding:
+            motion.brake(prev)
+            return
+        motion.step(wanted, prev)
+        if motion.odd and (nans := np.count_nonzero(wanted != wanted)):
+            self.nans += int(nans)
 
     def _limit(self, command: Sequence[float] | NDArray[Any], prev: Vector, rates: Vector) -> None:
         """Move ``prev``, in place, to the point of F_t nearest to ``command``."""
@@ -264,7 +353,8 @@ class RateLimiter(Copied):
     def derate(self, rates: Mapping[str, float] | None) -> None:
         """Lower the rates of some joints from now on, ``{joint: largest change per step}``; None restores all.
 
-        Other joints keep their rates. A rate never exceeds the original limit; 0 holds the joint.
+        Other joints keep their rates. A rate never exceeds the original limit; 0 holds the joint. With an acceleration
+        limit a joint that is faster brakes to its rate.
         """
         if rates is not None and not isinstance(rates, Mapping):
             raise ValueError(f"rates are {shortened(rates)}, expected {{joint: largest change per step}}, or None")
@@ -279,7 +369,75 @@ class RateLimiter(Copied):
                 )
             i = self.names.index(name)
             changed[:, i] = np.minimum(full[:, i], float(rate))
-        self._full = changed
+        self._set_rates(changed)
+
+    def _set_rates(self, rates: Vector) -> None:
+        self._full = rates
+        if self.motion is not None:
+            self.motion.set_rates(*rates)
+
+    @property
+    def accelerations(self) -> Vector:
+        """A copy of the present acceleration and deceleration per step squared, (2, d), as they were asked for."""
+        if self.motion is None:
+            raise AttributeError("there are no accelerations: these limits have none")
+        return self._accelerations.copy()
+
+    def derate_acceleration(
+        self, acceleration: Mapping[str, float] | None, deceleration: Mapping[str, float] | None = None
+    ) -> None:
+        """Lower the acceleration of some joints from now on, ``{joint: per step squared}``; None restores all.
+
+        Deceleration is lowered to the same numbers unless they are given. Neither ever exceeds the original limit. A
+        joint that could not stop in its range by a lower deceleration keeps the old one until it can, and brakes
+        until then; ``waiting`` counts these steps.
+        """
+        if self.motion is None:
+            raise ValueError("derate_acceleration is for limits with an acceleration: these have none")
+        full = self._full_accelerations
+        slower = acceleration if deceleration is None else deceleration
+        changed = full.copy() if acceleration is None and deceleration is None else self.accelerations
+        for row, values in enumerate((acceleration, slower)):
+            if values is not None and not isinstance(values, Mapping):
+                raise ValueError(
+                    f"accelerations are {shortened(values)}, expected {{joint: per step squared}}, or None"
+                )
+            for name, value in (values or {}).items():
+                if name not in self.names:
+                    raise KeyError(f"unknown joint {name!r}; known joints: {', '.join(self.names)}")
+                i = self.names.index(name)
+                least = 2 * float(self.motion.full.unit[i])
+                if not least <= _number(value) <= LARGEST:
+                    raise ValueError(
+                        f"{('acceleration', 'deceleration')[row]} of {name!r} is {shortened(value)}, expected a number "
+                        f">= {least:g}, two units of the grid of commands, {MOST}"
+                    )
+                changed[row, i] = min(full[row, i], float(value))
+        self._accelerations = changed
+        self.motion.set_acceleration(*changed)
+
+    def set_accelerations(
+        self, accelerations: Sequence[Sequence[float]] | Vector, brakes: Sequence[float] | Vector
+    ) -> None:
+        """Set what the property ``accelerations`` has, (2, d), and the deceleration in force in grid units, (d,)."""
+        if self.motion is None:
+            raise ValueError("set_accelerations is for limits with an acceleration: these have none")
+        made, force, full = numbers(accelerations), numbers(brakes), self.motion.full
+        if made is None or made.shape != self._full_accelerations.shape:
+            raise ValueError(f"accelerations have shape {_shape(accelerations)}, expected {self._full.shape}")
+        if force is None or force.shape != (len(self.names),):
+            raise ValueError(f"brakes have shape {_shape(brakes)}, expected ({len(self.names)},)")
+        usable = (made >= 2 * full.unit) & (made <= self._full_accelerations)
+        usable &= (force >= 1) & (force <= full.deceleration) & (np.rint(force) == force)
+        if not usable.all():
+            i = int(np.argwhere(~usable)[0, 1])
+            raise ValueError(
+                f"accelerations of {self.names[i]!r} are {made[:, i].tolist()} with brakes of {force[i]}, expected at "
+                f"least two grid units and at most the limits, and whole brakes of 1 to {full.deceleration[i]:.0f}"
+            )
+        self._accelerations = made
+        self.motion.set_acceleration(*made)
+        self.motion.set_brakes(force)
 
     def set_rates(self, rates: Sequence[Sequence[float]] | Vector) -> None:
         """Set the rates of all joints: largest rise and fall per step, (2, d), as the property ``rates`` has them."""
@@ -290,10 +448,10 @@ class RateLimiter(Copied):
         if not usable.all():
             where = tuple(np.argwhere(~usable)[0])
             raise ValueError(f"rate of {self.names[where[1]]!r} is {made[where]}, expected a number >= 0, {MOST}")
-        self._full = np.minimum(made, np.stack([self.up, self.down]))
+        self._set_rates(np.minimum(made, np.stack([self.up, self.down])))
 
     def hold(self) -> None:
-        """Hold the last command from now on, whatever is commanded."""
+        """Hold the last command from now on, whatever is commanded; with an acceleration limit, come to rest first."""
         self.holding = True
 
     def release(self) -> None:

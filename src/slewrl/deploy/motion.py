@@ -4,6 +4,8 @@ The state of d joints is their last command and their last increment, both in gr
 which all arithmetic is exact. ``RateLimiter`` uses this when its limits have an acceleration.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,13 @@ from slewrl.limits import viability
 from slewrl.limits.viability import Grid
 
 Vector = NDArray[np.float64]
+FARTHEST = 2.0**48
+"""The largest pose in grid units: beyond it a step would be rounded."""
+
+LOOK_AGAIN = 20
+"""How many steps after a bound was near it is looked for again."""
+ABOVE_A_QUARTER = 0.25 * (1 + 2.0**-40)
+"""Adds so little to a number of steps squared that only a way of 0 notices, for which it makes one step."""
 
 
 class Motion(Copied):
@@ -31,21 +40,71 @@ class Motion(Copied):
         """The present limits: the full ones, or lower."""
         self.wanted = grid.deceleration
         """The deceleration that was asked for; a joint that could not stop by it gets it later."""
-        self.command = self.velocity = np.zeros(len(names))
+        self.command, self.velocity = np.zeros(len(names)), np.zeros(len(names))
         self.waiting = 0
         """The number of joint steps in which a lower deceleration had to wait, and full braking was forced."""
+        self.odd = False
+        """Whether the last target was more than plainly inside the limits, and may have had NaN."""
+        self._join()
+
+    def _join(self) -> None:
+        d = len(self.names)
+        self._unit, self._per_unit, self._aim = self.full.unit, 1 / self.full.unit, np.empty(d)
+        self._low, self._high = self.full.low * self.full.unit, self.full.high * self.full.unit
+        self._parts, self._flags = np.empty((2, d)), np.empty((2, d), bool)
+        self._change, self._way = self._parts
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Compute what depends on the limits alone, and forget how far the bounds are."""
+        grid, full = self.limits, self.full
+        self._settled = bool(np.array_equal(grid.deceleration, self.wanted))
+        self._even = bool(np.array_equal(grid.acceleration, grid.deceleration))
+        self._fall, self._half_per_brake, self._eighth = -grid.down, 0.5 / grid.deceleration, grid.deceleration / 8
+        alike, slower = np.minimum(grid.acceleration, grid.deceleration), np.minimum(grid.up, grid.down)
+        # A change of the increment, and an increment, that are allowed whatever the last increment was, away from
+        # bounds; an increment of at most D can end at its target.
+        self._plain = {False: np.stack([alike, slower]), True: np.stack([alike, np.minimum(slower, grid.deceleration)])}
+        self._lowest = full.low + viability.stopping_distance(full.down, grid.deceleration)
+        self._highest = full.high - viability.stopping_distance(full.up, grid.deceleration)
+        self._twice_per_brake, self._half_brake = 2 / grid.deceleration, grid.deceleration / 2
+        self._free = 0
+
+    def _is_free(self) -> bool:
+        """Whether no bound matters in this step, whatever the increment; mostly known from an earlier step."""
+        if self._free == 0:
+            above, below = self._highest - self.command, self.command - self._lowest
+            steps = np.minimum(above / self.full.up, below / self.full.down).min()
+            self._free = int(steps) + 1 if steps >= 0 else -LOOK_AGAIN
+        free = self._free > 0
+        self._free += -1 if free else 1
+        return free
+
+    def _can_stop(self, aim: Vector) -> bool:
+        """Whether every joint stops within its range after a step to ``aim``, which ``_way`` is the size of.
+
+        A stop takes at most v (v + D) / 2D + D / 8.
+        """
+        needs = (self._way * self._half_per_brake + 0.5) * self._way + self._eighth
+        rooms = np.where(aim > self.command, self.full.high - self.command, self.command - self.full.low)
+        return bool((needs <= rooms).all())
 
     def start(self, pose: Vector, velocity: Vector | None = None) -> Vector:
         """Begin at the grid point nearest to ``pose`` (d,), with the last increment ``velocity`` (d,); returns it.
 
         Raises:
-            ValueError: a joint is too fast to stop within its range.
+            ValueError: a pose is too far away for exact steps, or a joint is too fast to stop within its range.
         """
         unit = self.full.unit
         speed = np.zeros_like(pose) if velocity is None else np.rint(velocity / unit)
         nearest = np.rint(pose / unit)
         inside = (pose >= unit * self.full.low - unit) & (pose <= unit * self.full.high + unit)
         nearest = np.where(inside, np.clip(nearest, self.full.low, self.full.high), nearest)
+        far = ~(np.abs(nearest) <= FARTHEST)
+        if far.any():
+            i = int(np.argmax(far))
+            most = float(FARTHEST * unit[i])
+            raise ValueError(f"pose of {self.names[i]!r} is {float(pose[i])}, expected at most {most:g} in magnitude")
         below, above = self._rooms(nearest)
         fine = viability.stops_in_time(speed, below, above, self.limits.deceleration)
         fine &= (speed <= self.full.up) & (speed >= -self.full.down)
@@ -58,31 +117,91 @@ class Motion(Copied):
                 f"velocity of {self.names[i]!r} is {float(speed[i] * unit[i]):g} per step: braking takes {distance:g} "
                 f"more, and there is {room:g} left; expected one within its rate from which it can stop"
             )
-        self.command, self.velocity = nearest, speed
-        return nearest * unit
+        self.command, self.velocity = nearest + 0.0, speed + 0.0  # no negative zeros
+        self._free = 0
+        return self.command * unit
 
-    def step(self, target: Vector) -> Vector:
-        """Move towards ``target`` (d,); NaN brakes. Returns the new command in action units."""
-        grid = self.limits
-        aim = np.rint(target / grid.unit)
-        np.copyto(aim, self.command, where=aim != aim)
-        way = np.minimum(np.maximum(aim, grid.low), grid.high) - self.command
-        self._move(way if not self.stop_at_target else np.sign(way) * viability.fastest(np.abs(way), grid.deceleration))
-        return self.command * grid.unit
+    def nearest(self, pose: Vector) -> Vector:
+        """The point of the grid in the range that is nearest to ``pose`` (d,), in action units."""
+        return np.clip(np.rint(pose / self._unit), self.full.low, self.full.high) * self._unit + 0.0
 
-    def brake(self) -> Vector:
+    def step(self, target: Sequence[float] | Vector, out: Vector | None = None) -> Vector:
+        """Move towards ``target`` (d,); NaN brakes. Returns the new command in action units, in ``out`` if given."""
+        aim = self._aim
+        np.minimum(target, self._high, out=aim)
+        np.maximum(aim, self._low, out=aim)
+        np.multiply(aim, self._per_unit, aim)
+        np.rint(aim, aim)
+        np.subtract(aim, self.command, self._way)
+        np.subtract(self._way, self.velocity, self._change)
+        np.abs(self._parts, self._parts)
+        np.less_equal(self._parts, self._plain[self.stop_at_target], self._flags)  # False for NaN
+        self.odd = np.count_nonzero(self._flags) != self._flags.size
+        if self.stop_at_target:
+            self._free = 0  # such steps are not counted
+        if not self.odd and self._settled and (self.stop_at_target or self._is_free() or self._can_stop(aim)):
+            self.velocity = aim - self.command
+            self.command = self.command + self.velocity
+        else:
+            np.copyto(aim, self.command, where=aim != aim)
+            self._move(aim - self.command)
+        made: Vector = np.multiply(self.command, self._unit, out)
+        return made
+
+    def brake(self, out: Vector | None = None) -> Vector:
         """Come to rest as fast as allowed, and stay there. Returns the new command in action units."""
         self._move(np.zeros_like(self.velocity))
-        return self.command * self.full.unit
+        made: Vector = np.multiply(self.command, self._unit, out)
+        return made
 
-    def _move(self, increment: Vector) -> None:
-        below, above = self._rooms(self.command)
-        if self.limits.deceleration is self.wanted:
-            bottom, top = viability.increments(self.velocity, below, above, self.limits)
+    def _move(self, way: Vector) -> None:
+        """Go ``way``, (d,) in grid units, as far as the limits allow.
+
+        Where no joint waits for its brakes, each limit is a clip, from the least to the most important: the way, on
+        which a joint can stop; the rate; the acceleration. Bounds need no clip if the way ends within them.
+        """
+        grid, v = self.limits, self.velocity
+        if not self._settled or not (self.stop_at_target or self._is_free()):
+            self.velocity = self._clipped(way)
         else:
-            bottom, top = self._change_brakes(below, above)
-        self.velocity = np.minimum(np.maximum(increment, bottom), top)
+            if self.stop_at_target:
+                way, self._free = self._stoppable(way), 0
+            way = np.minimum(np.maximum(way, self._fall), grid.up)
+            if self._even:
+                least, most = v - grid.acceleration, v + grid.acceleration
+            else:
+                least, most = viability.reachable(v, grid.acceleration, grid.deceleration)
+            self.velocity = np.minimum(np.maximum(way, least), most) + 0.0  # no negative zero
         self.command = self.command + self.velocity
+
+    def _stoppable(self, way: Vector) -> Vector:
+        """The increment after which a joint stops at the end of its way: ``viability.fastest``, in half its time.
+
+        The nearest number of steps is taken rather than the one above less a half; between two, both give the same.
+        """
+        room = np.abs(way)
+        m = np.rint(np.sqrt(room * self._twice_per_brake + ABOVE_A_QUARTER))
+        return np.copysign(np.floor((room + (m * m - m) * self._half_brake) / m), way)
+
+    def _clipped(self, way: Vector) -> Vector:
+        """The increment nearest to ``way`` in the interval of ``viability.increments``."""
+        below, above = self._rooms(self.command)
+        if not self._settled:
+            self._change_brakes(below, above)
+        if self.stop_at_target:
+            way = self._stoppable(way)
+        bottom, top = self._edges(below, above)
+        return np.minimum(np.maximum(way, bottom), top) + 0.0
+
+    def _edges(self, below: Vector, above: Vector) -> tuple[Vector, Vector]:
+        """The edges of the next increment; full braking is all there is for a joint that waits for its brakes."""
+        edges: tuple[Vector, Vector] = viability.increments(self.velocity, below, above, self.limits)
+        if self._settled:
+            return edges
+        waits = self.limits.deceleration != self.wanted
+        forced = viability.brake(self.velocity, self.limits.deceleration)
+        self.waiting += int(np.count_nonzero(waits))
+        return np.where(waits, forced, edges[0]), np.where(waits, forced, edges[1])
 
     def _rooms(self, command: Vector) -> tuple[Vector, Vector]:
         return np.maximum(command - self.full.low, 0), np.maximum(self.full.high - command, 0)
@@ -91,29 +210,30 @@ class Motion(Copied):
 
     def set_rates(self, up: Vector, down: Vector) -> None:
         """Lower the rates, in action units per step, (d,); a joint that is faster brakes to them; 0 stops it."""
-        unit = self.full.unit
-        rates = (
-            np.clip(np.floor(rate / unit) - 1, 0, full) for rate, full in ((up, self.full.up), (down, self.full.down))
+        rise, fall = (
+            np.clip(np.floor(rate / self.full.unit) - 1, 0, full)
+            for rate, full in ((up, self.full.up), (down, self.full.down))
         )
-        rise, fall = rates
         self.limits = self.limits._replace(up=rise, down=fall)
+        self._prepare()
 
     def set_acceleration(self, acceleration: Vector, deceleration: Vector) -> None:
         """Change acceleration and deceleration, in action units per step squared, (d,), to at most the full ones.
 
         A joint that could no longer stop in its range by a lower deceleration brakes by the old one until it can.
         """
-        unit, full = self.full.unit, self.full
-        faster = np.clip(np.floor(acceleration / unit) - 1, 1, full.acceleration)
-        self.wanted = np.clip(np.floor(deceleration / unit) - 1, 1, full.deceleration)
+        faster = np.clip(np.floor(acceleration / self._unit) - 1, 1, self.full.acceleration)
+        self.wanted = np.clip(np.floor(deceleration / self._unit) - 1, 1, self.full.deceleration)
         self.limits = self.limits._replace(acceleration=faster)
+        self._prepare()
 
-    def _change_brakes(self, below: Vector, above: Vector) -> tuple[Vector, Vector]:
-        """Adopt the wanted deceleration where a joint can stop by it; elsewhere force full braking by the old one."""
+    def set_brakes(self, deceleration: Vector) -> None:
+        """Set the deceleration in force, in grid units, (d,), which may be above the one that was asked for."""
+        self.limits = self.limits._replace(deceleration=deceleration)
+        self._prepare()
+
+    def _change_brakes(self, below: Vector, above: Vector) -> None:
+        """Adopt the wanted deceleration where a joint can stop by it."""
         ready: NDArray[np.bool_] = viability.stops_in_time(self.velocity, below, above, self.wanted)
-        mixed = np.where(ready, self.wanted, self.limits.deceleration)
-        self.limits = self.limits._replace(deceleration=self.wanted if ready.all() else mixed)
-        edges: tuple[Vector, Vector] = viability.increments(self.velocity, below, above, self.limits)
-        forced = viability.brake(self.velocity, self.limits.deceleration)
-        self.waiting += int(np.count_nonzero(~ready))
-        return np.where(ready, edges[0], forced), np.where(ready, edges[1], forced)
+        self.limits = self.limits._replace(deceleration=np.where(ready, self.wanted, self.limits.deceleration))
+        self._prepare()

@@ -11,8 +11,12 @@ from slewrl.errors import UserFacingError
 
 Floats = NDArray[np.float32]
 Stored = dict[str, NDArray[Any]]
-JOINED = ["observation", "previous_action"]
-"""The inputs of the graph, concatenated before the network."""
+
+
+def joined_inputs(bundle: Bundle) -> list[str]:
+    """The inputs of the graph in the order in which the network takes them."""
+    velocity = [] if bundle.limits.acceleration is None else ["previous_velocity"]
+    return ["observation", *velocity, "previous_action"]
 
 
 class Dense(NamedTuple):
@@ -60,20 +64,22 @@ def read_network(bundle: Bundle) -> list[Step]:
         UserFacingError: the graph has an unsupported operation; the message names it.
     """
     nodes, stored = read_graph(bundle.onnx)
+    inputs = joined_inputs(bundle)
     users: dict[str, list[Node]] = {}
     for node in nodes:
         for name in node.input:
             users.setdefault(name, []).append(node)
-    joined = [node.output[0] for node in nodes if node.op_type == "Concat" and list(node.input) == JOINED]
+    joined = [node.output[0] for node in nodes if node.op_type == "Concat" and list(node.input) == inputs]
     products = sum(node.op_type in ("Gemm", "MatMul") for node in nodes)
     if len(joined) != 1 or not products:
-        raise UserFacingError(f"the policy has {products} linear layers on {' and '.join(JOINED)}, expected a network")
+        raise UserFacingError(f"the policy has {products} linear layers on {' and '.join(inputs)}, expected a network")
     steps: list[Step] = []
     value = joined[0]
     while sum(isinstance(step, Dense) for step in steps) < products:
         step, value = _step(value, users, stored)
         steps.append(step)
-    _check(steps, bundle.observation_size + len(bundle.limits.names), len(bundle.limits.names))
+    d = len(bundle.limits.names)
+    _check(steps, bundle.observation_size + (len(inputs) - 1) * d, d)
     return steps
 
 

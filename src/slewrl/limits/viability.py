@@ -102,7 +102,7 @@ def fastest(room: Array, deceleration: Array, xp: Any = np) -> Array:
     """
     twice = 2 * room
     m = xp.ceil(xp.sqrt(twice / deceleration + 0.25) - 0.5)
-    m = xp.where(m < 1, xp.ones_like(m), m)
+    m = xp.where(m < 1, 1.0, m)
     return xp.floor((twice + deceleration * (m * (m - 1))) / (2 * m))
 
 
@@ -129,9 +129,8 @@ def increments(velocity: Array, below: Array, above: Array, grid: Any, xp: Any =
 
 def reachable(velocity: Array, acceleration: Array, deceleration: Array, xp: Any = np) -> tuple[Array, Array]:
     """The increments that the acceleration limits allow after ``velocity``: slowing down uses D, speeding up A."""
-    zero = xp.zeros_like(velocity)
-    most = xp.where(velocity >= 0, velocity + acceleration, xp.minimum(velocity + deceleration, zero + acceleration))
-    least = xp.where(velocity <= 0, velocity - acceleration, xp.maximum(velocity - deceleration, zero - acceleration))
+    most = xp.where(velocity >= 0, velocity + acceleration, xp.minimum(velocity + deceleration, acceleration))
+    least = xp.where(velocity <= 0, velocity - acceleration, xp.maximum(velocity - deceleration, -acceleration))
     return least, most
 
 

@@ -24,32 +24,18 @@ static inline void slewrl_relu(float *x, int size)
         x[i] = x[i] < 0.0f ? 0.0f : x[i]; /* NaN stays NaN */
 }
 @NORMED@
-/* One joint of the action layer @LAYER@. Rates are half a float lower here (Theorem 2), as in training. */
-static inline float slewrl_layer(float latent, float prev, int i)
-{
-    SLEWRL_NO_CONTRACTION
-    const float up = slewrl_up_float[i], down = slewrl_down_float[i];
-    const float low = slewrl_low_float[i], high = slewrl_high_float[i];
-    const float top = fmaxf(fminf(prev + up, high), prev), bottom = fminf(fmaxf(prev - down, low), prev);
-    const float u = fminf(fmaxf(latent, -0x1p50f), 0x1p50f); /* so that its square is finite */
-    const float v = @SQUASH@;
-@PLACE@
-    if (latent != latent || command != command)
-        return latent + command; /* NaN stays: the limiter holds the joint and counts it */
-    return fminf(fmaxf(command, bottom), top);
-}
-
+@LAYER_CODE@
 /* The policy alone, without state: observation and previous action to action, in the units of training. NaN for a
  * joint without a usable output. */
-static inline void slewrl_policy(const float *observation, const float *previous_action, float *action)
+static inline void slewrl_policy(const float *observation, const float *previous_action,@VELOCITY@ float *action)
 {
-    float input[SLEWRL_OBSERVATIONS + SLEWRL_JOINTS];
+    float input[@INPUTS@];
 @BUFFERS@
     memcpy(input, observation, SLEWRL_OBSERVATIONS * sizeof(float));
-    memcpy(input + SLEWRL_OBSERVATIONS, previous_action, SLEWRL_JOINTS * sizeof(float));
+@HISTORY@
 @FORWARD@
     for (int i = 0; i < SLEWRL_JOINTS; i++)
-        action[i] = slewrl_layer(@LATENT@, previous_action[i], i);
+        action[i] = slewrl_layer(@LATENT@, previous_action[i],@LAST@ i);
 }
 
 /* -------------------------------------------------------------------------------------------- policy and limiter
@@ -82,7 +68,7 @@ static inline int slewrl_control_start(slewrl_state *state, const double *pose, 
     state->fault = 0;
     state->bad_in_a_row = 0;
     for (int i = 0; i < SLEWRL_JOINTS; i++)
-        away |= fabs(pose[i] - slewrl_target[i]) > slewrl_min(slewrl_up[i], slewrl_down[i]);
+        away |= fabs(state->prev[i] - slewrl_target[i]) > slewrl_min(slewrl_up[i], slewrl_down[i]);
     state->ramping = away && ramp;
     return SLEWRL_OK;
 }
@@ -91,10 +77,10 @@ static inline int slewrl_control_start(slewrl_state *state, const double *pose, 
 static inline void slewrl_ask(const slewrl_state *state, const float *observation, double *wanted)
 {
     float previous[SLEWRL_JOINTS], action[SLEWRL_JOINTS];
-    /* Clipped to the range of float, beyond which the conversion is undefined in C. */
+@VELOCITIES@    /* Clipped to the range of float, beyond which the conversion is undefined in C. */
     for (int i = 0; i < SLEWRL_JOINTS; i++)
         previous[i] = (float)slewrl_min(slewrl_max(state->prev[i], -0x1.fffffep127), 0x1.fffffep127);
-    slewrl_policy(observation, previous, action);
+    slewrl_policy(observation, previous,@LASTS@ action);
     for (int i = 0; i < SLEWRL_JOINTS; i++)
         wanted[i] = action[i];
 }
@@ -128,12 +114,12 @@ static inline void slewrl_note(slewrl_state *state, int usable, int lost)
 static inline int slewrl_is_there(const slewrl_state *state)
 {
     for (int i = 0; i < SLEWRL_JOINTS; i++)
-        if (state->prev[i] != slewrl_target[i] && (state->rise[i] > 0.0 || state->fall[i] > 0.0))
+        if (@MOVING@(state->prev[i] != slewrl_target[i] && (state->rise[i] > 0.0 || state->fall[i] > 0.0)))
             return 0;
     return 1;
 }
 
-static inline int slewrl_control_advance(slewrl_state *state, const float *observation, double steps, double *out)
+static inline int slewrl_control_advance(slewrl_state *state, const float *observation, @STEPS@ double *out)
 {
     double wanted[SLEWRL_JOINTS];
     const unsigned long nans = state->nans;
@@ -143,7 +129,7 @@ static inline int slewrl_control_advance(slewrl_state *state, const float *obser
     state->steps++;
     usable = slewrl_all_usable(observation, SLEWRL_OBSERVATIONS);
     slewrl_choose(state, observation, usable, wanted);
-    (void)slewrl_advance(state, wanted, steps, out);
+    (void)slewrl_advance(state, wanted, @HOW@, out);
     slewrl_note(state, usable, state->nans != nans);
     if (state->ramping && !state->fault)
         state->ramping = !slewrl_is_there(state);
@@ -153,5 +139,5 @@ static inline int slewrl_control_advance(slewrl_state *state, const float *obser
 /* The next command, in the units of the limits. The observation is as in training, without the previous action. */
 static inline int slewrl_control(slewrl_state *state, const float *observation, double *out)
 {
-    return slewrl_control_advance(state, observation, 1.0, out);
+    return slewrl_control_advance(state, observation, @ONE@ out);
 }
