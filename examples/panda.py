@@ -24,15 +24,17 @@ def model():
     """The arm as MJCF: seven hinges about z, each in the body of the one before."""
     inner, motors = '<site name="hand" pos="0 0 0.107"/>', ""
     for i, (a, turn, d) in reversed(list(enumerate(LINKS))):
-        quat, offset = f"0.70710678 {0.70710678 * turn} 0 0" if turn else "1 0 0 0", (a, -d * turn, d if not turn else 0)
+        quat = f"0.70710678 {0.70710678 * turn} 0 0" if turn else "1 0 0 0"
+        offset = f"{a} {-d * turn} {0 if turn else d}"
         limits = f'range="{LOW[i]} {HIGH[i]}"'
         joint = f'<joint name="panda_joint{i + 1}" axis="0 0 1" {limits}/><geom type="sphere"/>'
-        inner = f'<body pos="{offset[0]} {offset[1]} {offset[2]}" quat="{quat}">{joint}{inner}</body>'
+        inner = f'<body pos="{offset}" quat="{quat}">{joint}{inner}</body>'
         motors = f'<position joint="panda_joint{i + 1}"/>{motors}'
     options = '<compiler angle="radian"/><option timestep="0.002" integrator="implicitfast" gravity="0 0 0"/>'
     joints = '<joint damping="1" armature="0.1"/><position kp="600" kv="50" inheritrange="1"/>'
     geoms = '<geom size="0.06" density="1000" contype="0" conaffinity="0"/>'
-    return f"<mujoco>{options}<default>{joints}{geoms}</default><worldbody>{inner}</worldbody><actuator>{motors}</actuator></mujoco>"
+    arm = f"<worldbody>{inner}</worldbody><actuator>{motors}</actuator>"
+    return f"<mujoco>{options}<default>{joints}{geoms}</default>{arm}</mujoco>"
 
 
 class PandaReach(gym.Env):

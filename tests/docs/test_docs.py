@@ -75,10 +75,11 @@ EXAMPLES = {
     "03_sb3.py": " 0 of its 200 steps beyond it\nwrote pendulum.bundle",
     "07_datasheet_to_controller.py": "passed: .*500 steps, 10 of them blind: 0 commands beyond a limit",
     "inner_loop.py": " 0 beyond a limit; overshoot 0.000000 rad",
+    "08_arm.py": "passed: .*% of an acceleration limit; 0 of 3,500 commands beyond",
     "limit_any_policy.py": " 0 beyond a limit; .* finite: True",
 }
 """What each says in the end."""
-NEEDS = {"03_sb3.py": "stable_baselines3", "07_datasheet_to_controller.py": "onnxscript"}
+NEEDS = {"03_sb3.py": "stable_baselines3", "07_datasheet_to_controller.py": "onnxscript", "08_arm.py": "onnxscript"}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -101,6 +102,7 @@ def test_every_example_has_its_test():
         "leg.py": "deploy/test_end_to_end.py",
         "leg.urdf": "deploy/test_end_to_end.py",
         "leg_limits.yaml": "deploy/test_end_to_end.py",
+        "panda.py": "docs/test_docs.py",
         "panda_joint_limits.yaml": "limits/test_acceleration_files.py",
         "ros2_node.py": "deploy/test_ros_node.py",
         "04_torchrl.py": "integrations/test_torchrl.py",

@@ -13,7 +13,7 @@ nowhere else. Who uses or repeats them:
 * ``deploy/c/limiter.h`` is ``deploy/limiter.py`` in C, in double; ``deploy/c/policy.h`` is ``guard_edges`` in float.
 
 tests/limits/test_box_contract.py holds all of them to the functions below, bit for bit (the fused layer where a rate
-decides). A new kind of limit, such as one on acceleration, begins here, and that test says where it has to follow.
+decides). Acceleration limits have arithmetic of their own, on a grid of commands: ``limits/viability.py``.
 
 Functions take numpy arrays or torch tensors of one float dtype; pass the module as ``xp``. Actions, rates and
 bounds are at most ``largest`` of that dtype in magnitude, so that no sum overflows. This file needs numpy but no torch,

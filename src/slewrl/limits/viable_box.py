@@ -125,7 +125,7 @@ class ViableBox(FeasibleBox):
         tensors = (self.prev, self.velocity, self.grid.unit)
         return (
             plain_autograd()
-            and not torch.jit.is_tracing()
+            and not torch._C._get_tracing_state()
             and all(type(x) is Tensor and x.device.type == "cpu" for x in tensors)
             and self.prev.shape == self.velocity.shape
             and self.grid.up.ndim == self.grid.down.ndim == 1
