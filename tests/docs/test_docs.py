@@ -129,7 +129,7 @@ def test_the_limits_page_is_code_that_runs(tmp_path, monkeypatch):
 def test_the_way_from_a_datasheet_to_the_robot(tmp_path, capsys):
     """Every command and every line of Python of the page, in order, as someone who follows it would."""
     page = (ROOT / "docs" / "datasheet_to_robot.md").read_text()
-    for name in ("leg.py", "leg.urdf", "panda_joint_limits.yaml"):
+    for name in ("leg.py", "leg.urdf", "panda.py", "panda_joint_limits.yaml"):
         shutil.copy(ROOT / "examples" / name, tmp_path)
     scope: dict = {}
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
@@ -142,7 +142,7 @@ def test_the_way_from_a_datasheet_to_the_robot(tmp_path, capsys):
                 command, *arguments = line.split()
                 assert command == "slewrl", line
                 slewrl(*arguments)
-    assert len(blocks) == 10 and {path.name for path in tmp_path.iterdir()} >= {"limits.yaml", "joint_limits.yaml"}
+    assert len(blocks) == 11 and {path.name for path in tmp_path.iterdir()} >= {"limits.yaml", "joint_limits.yaml"}
     shown = " ".join(capsys.readouterr().out.split())
     said = re.search(r"print\(controller.fault\)  # (.*)", page).group(1)
     assert said in shown and "violations 0 " in shown

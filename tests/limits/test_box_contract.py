@@ -177,12 +177,12 @@ def test_the_limiter_in_c(scale, tmp_path):
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_policy_in_c(scale, tmp_path):
     limits = some_limits(scale, "float32")
-    template = c_export._template("policy.h")
+    template = c_export._template("layer.h")
     (layer,) = re.findall(r"static inline float slewrl_layer\(.*?\n\}\n", template, re.DOTALL)
     ask = "    const float command = v > 0.0f ? HUGE_VALF : -HUGE_VALF;"  # all the way, whatever the layer
     parts = SimpleNamespace(limits=limits, observation_size=1, default_pose=limits.low)
     code = f"#include <math.h>\n#define SLEWRL_NO_CONTRACTION\n#define SLEWRL_JOINTS {COUNT}\n"
-    code += c_export._constants(parts) + c_export._filled(layer, {"SQUASH": "u", "PLACE": ask})
+    code += c_export._constants(parts, RateLimiter(limits)) + c_export._filled(layer, {"SQUASH": "u", "PLACE": ask})
     entered = library(tmp_path, code).slewrl_layer
     entered.restype, entered.argtypes = ctypes.c_float, [ctypes.c_float, ctypes.c_float, ctypes.c_int]
     for prev in some_prevs(limits, "float32", beyond=True):

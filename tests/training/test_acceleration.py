@@ -70,7 +70,7 @@ def parts(spec, folder, stops):
     for stop in stops:
         trainer = Trainer(spec, folder)
         if checkpoint.checkpoints(folder.checkpoints):
-            assert trainer.restore(checkpoint.load_newest(folder.checkpoints)[0]) == []
+            assert trainer.restore(checkpoint.use_newest(folder.checkpoints, dict)[0]) == []
         while trainer.step < stop:
             trainer.advance()
             seen += [episode.actions for episode in trainer.vec_env.episodes]
@@ -80,7 +80,7 @@ def parts(spec, folder, stops):
 
 def state_of(folder):
     """The agent and the environments of the last checkpoint, as (path, bytes or number)."""
-    state = checkpoint.load_newest(folder.checkpoints)[0]
+    state = checkpoint.use_newest(folder.checkpoints, dict)[0]
     return dict(_leaves({key: state[key] for key in ("agent", "worlds", "violations", "last_return", "rng")}))
 
 
@@ -142,7 +142,7 @@ def test_evaluations_count_acceleration_apart():
 
 def test_without_an_acceleration_there_is_no_such_column():
     use = rate_use(np.zeros((3, 2)), RateLimits(0.3, -1, 1, names=["shoulder", "elbow"]))
-    plain = Evaluation(np.zeros(1), np.array([2]), (use,), 0, np.zeros((2, 2)))
+    plain = Evaluation(np.zeros(1), np.array([2]), (use,), 0, np.zeros((2, 2)), ({},))
     assert "acceleration_violations" not in {**plain.row(), **plain.episodes()[0]}
 
 
