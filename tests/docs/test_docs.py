@@ -82,7 +82,11 @@ EXAMPLES = {
 NEEDS = {"03_sb3.py": "stable_baselines3", "07_datasheet_to_controller.py": "onnxscript", "08_arm.py": "onnxscript"}
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+SLOW = ("07_datasheet_to_controller.py", "08_arm.py")
+"""Examples whose steps the page on the way from a datasheet to the robot has, too, whose commands are run below."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(x, marks=[pytest.mark.slow] if x in SLOW else []) for x in EXAMPLES])
 def test_examples_run(name, tmp_path):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
