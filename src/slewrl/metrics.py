@@ -69,12 +69,11 @@ def rate_use(actions: NDArray[np.floating], limits: "RateLimits") -> RateUse:
 
 def violations(actions: NDArray[np.floating], limits: "RateLimits") -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which joint increments (T, d) of an episode's actions (T + 1, d) left F_t, and which broke the acceleration."""
-    left = limits.outside(actions[1:], actions[:-1])
+    before = np.concatenate([actions[:1], actions[:-2]])  # an episode begins at rest
+    left = limits.outside(actions[1:], actions[:-1], before)
     if limits.acceleration is None or limits.deceleration is None:
         return left, np.zeros_like(left)
-    before = np.concatenate([actions[:1], actions[:-2]])  # an episode begins at rest
-    sharp = too_sharp(actions[1:], actions[:-1], before, limits.acceleration, limits.deceleration)
-    return left | sharp, sharp
+    return left, too_sharp(actions[1:], actions[:-1], before, limits.acceleration, limits.deceleration)
 
 
 def increments_and_limits(

@@ -65,7 +65,7 @@ def chain(layer, limits, dtype, steps, rows=32, seed=0, derated=False):
 def test_zero_violations_and_no_empty_box(name, label, dtype):
     limits = FAMILY[label]
     path, boxes = chain(make_layer(name), limits, dtype, steps=150)
-    assert not limits.outside(path[2:], path[1:-1]).any()
+    assert not limits.outside(path[2:], path[1:-1], path[:-2]).any()
     assert not viability.too_sharp(path[2:], path[1:-1], path[:-2], limits.acceleration, limits.deceleration).any()
     assert all((box.low <= box.high).all() and box.contains(box.anchor).all() for box in boxes)
     assert any((box.low == box.high).any() for box in boxes) or name in ("srad_ball", "post", "boxpre", "boxpro")
@@ -203,3 +203,39 @@ def test_acceleration_is_per_second_squared_with_a_period_and_exact_either_way()
     assert chosen.acceleration.tolist() == FRANKA.acceleration[[3, 1]].tolist()
     assert RateLimits(FRANKA.delta, -2.8, 2.8, dt=0.02, units="rad") != FRANKA
     assert isinstance(FRANKA.box(torch.zeros(7), velocity=torch.zeros(7)), ViableBox)
+
+
+@pytest.mark.parametrize("name", [name for name in HARD if name not in ("srad_qp", "srad_gauge")])
+def test_narrow_boxes_keep_the_order_of_latents(name):
+    """A joint on its way into a bound has a box of a few grid units, of which more latent is more, as of any."""
+    unit = float(FRANKA.grid.unit[0])
+    layer, rising = make_layer(name), torch.tensor([-50, -1, -0.1, -0.01, 0, 0.01, 0.1, 1, 50], dtype=torch.float64)
+    pose = FRANKA.clamp(torch.full((7,), float(FRANKA.high[0] - 30 * unit), dtype=torch.float64))
+    box = FRANKA.box(pose.expand(9, 7), velocity=torch.zeros(9, 7, dtype=torch.float64), delta=[2e-4] * 7)
+    executed = layer.execute(rising[:, None].expand(9, 7).contiguous(), box)
+    assert (executed.diff(dim=0) >= 0).all()
+
+
+def test_full_braking_is_contained_in_the_box_of_a_lower_rate():
+    velocity = FRANKA.clamp(torch.full((7,), 0.03))
+    box = FRANKA.box(FRANKA.clamp(torch.zeros(7)), velocity=velocity, delta=[0.001] * 7, check=False)
+    assert box.contains(box.anchor).all() and box.contains(box.sample()).all()
+
+
+def test_bad_histories_are_refused_by_what_is_wrong():
+    prev = FRANKA.clamp(torch.zeros(7))
+    with pytest.raises(ValueError, match=r"velocity has shape \(3,\), expected \(\.\.\., 7\)"):
+        FRANKA.box(prev, velocity=torch.zeros(3))
+    with pytest.raises(TypeError, match="velocity= is a keyword"):
+        FRANKA.box(prev, prev)
+    with pytest.raises(ValueError, match="pass before"):
+        FRANKA.outside(prev.numpy(), prev.numpy())
+    assert FRANKA.outside(np.full(7, np.inf), np.zeros(7), np.zeros(7)).all()
+    with pytest.raises(
+        ValueError, match=r"range of 'joint0' is \[1000000\.0, 1000000\.001\], expected one that the grid"
+    ):
+        RateLimits(0.001, 1e6, 1e6 + 0.001, acceleration=0.001)
+    with pytest.raises(ValueError, match="too fine for torch.float32"):
+        RateLimits(1e-41, 0, 1e-40, acceleration=1e-42).box(np.zeros(1, np.float32), velocity=[0.0])
+    with pytest.warns(UserWarning, match="never binds"):
+        RateLimits(0.04, -2, 2, acceleration=15)

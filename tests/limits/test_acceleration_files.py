@@ -32,6 +32,8 @@ def ulps(a, b):
     return int(np.float64(b).view(np.int64)) - int(np.float64(a).view(np.int64))
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:acceleration is .* never binds")
+
 # ---------------------------------------------------------------------- limits.yaml
 
 positive = st.floats(1e-3, 1e3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from slewrl.limits import viability
+from slewrl.limits import boxmath, viability
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -80,7 +80,10 @@ def test_the_judge_agrees_with_rational_numbers(chains):
     np.testing.assert_array_equal(found["acceleration"], exactly)
     assert 0.1 < exactly.mean() < 0.9
     braking = step == viability.brake(velocity, grid.deceleration)
-    np.testing.assert_array_equal((found["rate"] | found["bounds"])[~braking], limits.outside(action, prev)[~braking])
+    np.testing.assert_array_equal(
+        (found["rate"] | found["bounds"])[~braking],
+        boxmath.outside(action, prev, limits.down, limits.up, limits.low, limits.high)[~braking],
+    )
 
 
 def test_the_summary_counts_every_mover(chains):

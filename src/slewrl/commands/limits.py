@@ -179,7 +179,11 @@ def _about_acceleration(limits: "RateLimits") -> Iterator[str]:
     """Which accelerations never bind, and which lose much to the grid of commands."""
     grid = limits.grid
     if grid is None or limits.acceleration is None or limits.deceleration is None:
+        yield "no acceleration limits: a joint may reach full speed in one step (--acceleration sets them)"
         return
+    if limits.dt is not None:
+        seconds = limits.dt * limits.delta / limits.acceleration
+        yield f"from rest to full speed in {seconds.min():.2g} to {seconds.max():.2g} s"
     widest = grid.up + grid.down
     free = (grid.acceleration >= widest) & (grid.deceleration >= widest)
     if names := [name for name, idle in zip(limits.names, free, strict=True) if idle]:

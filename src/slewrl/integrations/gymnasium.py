@@ -74,6 +74,7 @@ class RateLimit(Augment):
         given: Any = env
         if isinstance(given, gym.vector.VectorEnv):
             raise TypeError(f"{env} is a vector environment: wrap it in slewrl.RateLimitVector, or each of its parts")
+        _refuse_braking(env)
         read = limits_of(env.spec.id if env.spec else "", limits, env.action_space)
         super().__init__(env, read, reset_action, UNSAID.get(mode, "warn"))
         # The arguments as the user wrote them, for copies (gym.make of a spec, Ray, ...).
@@ -142,6 +143,17 @@ class ActionMap:
         if given.shape != prev.shape:
             raise ValueError(f"action has shape {given.shape}, expected {prev.shape}")
         return self._apply(given, prev, velocity)
+
+
+def _refuse_braking(env: gym.Env[Any, Any]) -> None:
+    """Refuse an environment that changes commands which are allowed already: the outer limit would not see it."""
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, RateLimit) and env.mode == "absolute" and env.limits.grid is not None:
+            raise ValueError(
+                f"{env.name}: a RateLimit in mode 'absolute' with an acceleration is inside, which brakes for each "
+                "command and so changes what this one allows: use one RateLimit, or mode 'latent' inside"
+            )
+        env = env.env
 
 
 def limits_of(task: str, given: RateLimits | str | Path | Values, space: Any) -> RateLimits:

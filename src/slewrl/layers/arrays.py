@@ -151,13 +151,9 @@ def _interval(v: Floats, prev: Floats, bottom: Floats, top: Floats, layer: Array
 
 
 def _hyperbolic(v: Floats, prev: Floats, bottom: Floats, top: Floats, layer: ArrayLayer) -> Floats:
-    low, high = bottom, top
-    if layer.viable is not None:  # widened about its middle, so that a single point has a slope
-        missing = np.maximum(layer.viable.narrowest - 0.5 * (high - low), 0).astype(v.dtype)
-        low, high = low - missing, high + missing
-    eighth = (high - low) / 8
-    anchor = np.clip(prev, low + eighth, high - eighth)
-    down, up = anchor - low, high - anchor
+    eighth = (top - bottom) / 8
+    anchor = np.clip(prev, bottom + eighth, top - eighth)
+    down, up = anchor - bottom, top - anchor
     scale = (up + down) / np.maximum((down - up) * v + (up + down), np.finfo(v.dtype).eps * (up + down) + layer.tiny)
     return np.where(v >= 0, top - up * scale * (1 - v), bottom + down * scale * (1 + v))
 

@@ -66,12 +66,8 @@ def _interval_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
     return _log(half).expand_as(v).sum(-1)
 
 
-def _hyperbolic_radii(v: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, Tensor]:
-    """R-, R+ from the anchor h to the edges, and D = (R- - R+) v + R+ + R-."""
-    low, high = box.low, box.high
-    if isinstance(box, ViableBox):  # widened about its middle, so that a single point has a slope
-        missing = torch.relu(_narrowest(box) - 0.5 * (high - low))
-        low, high = low - missing, high + missing
+def _hyperbolic_radii(v: Tensor, low: Tensor, high: Tensor, box: FeasibleBox) -> tuple[Tensor, Tensor, Tensor]:
+    """R-, R+ from the anchor h to the edges ``low`` and ``high``, and D = (R- - R+) v + R+ + R-."""
     eighth = (high - low) / 8
     # Anchored at prev itself, the map would be degenerate on a bound; an eighth of the box away, it is not.
     anchor = torch.clamp(box.anchor, low + eighth, high - eighth)
@@ -86,14 +82,18 @@ def _hyperbolic(v: Tensor, box: FeasibleBox) -> Tensor:
 
     It is computed from the nearer edge, as high - R+ (R+ + R-) (1 - v) / D, so that the edges are exact.
     """
-    down, up, denominator = _hyperbolic_radii(v, box)
+    down, up, denominator = _hyperbolic_radii(v, box.low, box.high, box)
     scale = (up + down) / denominator
     return torch.where(v >= 0, box.high - up * scale * (1 - v), box.low + down * scale * (1 + v))
 
 
 def _hyperbolic_log_scale(v: Tensor, box: FeasibleBox) -> Tensor:
-    """sum log(2 R- R+ (R+ + R-)) - 2 log D."""
-    down, up, denominator = _hyperbolic_radii(v, box)
+    """sum log(2 R- R+ (R+ + R-)) - 2 log D; a box that is too narrow for a density counts as a wider one."""
+    low, high = box.low, box.high
+    if isinstance(box, ViableBox):
+        missing = torch.relu(_narrowest(box) - 0.5 * (high - low))
+        low, high = low - missing, high + missing
+    down, up, denominator = _hyperbolic_radii(v, low, high, box)
     return (_log(2 * down) + _log(up) + _log(up + down) - 2 * torch.log(denominator)).sum(-1)
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from slewrl.layers.place import RADIUS_FLOOR
 from slewrl.limits import RateLimits
 from slewrl.limits.viability import fastest
 from slewrl.limits.viable_box import numpy_edges
@@ -31,7 +30,6 @@ class ViableArrays:
         assert limits.grid is not None
         self.grid, self.tensors = limits.grid, limits.on_grid(dtype, "cpu")
         self.unit = self.tensors.unit.to(dtype).numpy()
-        self.narrowest = RADIUS_FLOOR * self.grid.acceleration * self.grid.unit
         """The half-width below which a placement counts a box as this wide, (d,)."""
 
     def edges(self, prev: Floats, velocity: Floats) -> Edges:

@@ -8,6 +8,7 @@ float means its binary value, and no dtype ever holds a limit wider than the one
 """
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -121,6 +122,12 @@ class RateLimits:
         }
         for key, value in fields.items():
             object.__setattr__(self, key, value)
+        if faster is not None and (faster >= arrays.up + arrays.down).all():
+            warnings.warn(
+                f"acceleration is {faster.min():g} per step squared, at least twice the rate, and never binds: is it "
+                "in other units? (RateLimits takes it per second squared with dt=, a limits.yaml per step squared)",
+                stacklevel=2,
+            )
         with torch.inference_mode(False):
             self._round_all()
 
@@ -180,6 +187,8 @@ class RateLimits:
             ValueError: wrong shape or dtype, a bad prev or delta, or a limit too small for prev's dtype.
         """
         last = self._as_prev(prev)
+        if not isinstance(check, bool):
+            raise TypeError(f"check is {type(check).__name__}, expected True or False (velocity= is a keyword)")
         limits = self.rounded(last.dtype, last.device, edges)
         if delta is not None:
             limits = self._tightened(limits, self._as_delta(delta).to(last.device), edges == "tight", check)
@@ -242,31 +251,36 @@ class RateLimits:
     ) -> NDArray[np.bool_]:
         """Decide exactly, without torch, which joints of ``action`` (..., d) left F_t(prev); NaN counts as outside.
 
-        An acceleration limit is judged if ``before`` is given, the action before ``prev`` (at the start: prev itself).
-
+        With an acceleration limit ``before`` is needed, too: the action before ``prev``; at the start, prev itself.
         For limits of a single step, ``box(prev, delta=...)``, use ``~box.contains(action)``.
         """
         action, prev = np.asarray(action, dtype=np.float64), np.asarray(prev, dtype=np.float64)
         for label, array in (("action", action), ("prev", prev)):
             if array.ndim == 0 or array.shape[-1] != self.dim:
                 raise ValueError(f"{label} has shape {array.shape}, expected (..., {self.dim}): one entry per joint")
-        left = boxmath.outside(action, prev, self.down, self.up, self.low, self.high)
-        if before is None or self.acceleration is None or self.deceleration is None:
+        with np.errstate(invalid="ignore"):  # infinities are outside, too
+            left = boxmath.outside(action, prev, self.down, self.up, self.low, self.high)
+        if self.acceleration is None or self.deceleration is None:
             return left
+        if before is None:
+            raise ValueError(
+                "these limits have an acceleration: pass before, the action before prev (at the start: prev itself)"
+            )
         return left | too_sharp(action, prev, before, self.acceleration, self.deceleration)
 
-    def clamp(self, position: Tensor) -> Tensor:
+    def clamp(self, position: Tensor | NDArray[Any] | Sequence[float]) -> Tensor:
         """Clip a pose to the action range, in the same dtype, for use as the first ``prev`` after a reset.
 
         A pose at a joint's stop may lie an ulp beyond it once cast to float32, and ``box`` would refuse it. With an
         acceleration limit the result is the nearest point of the grid of commands.
         """
-        if self.grid is not None:
-            grid = self.on_grid(position.dtype, position.device)
-            nearest = torch.round(self._as_prev(position) / grid.unit.to(position.dtype)) * grid.unit.to(position.dtype)
-            return torch.clamp(nearest, grid.working.low, grid.working.high)
-        working = self.rounded(position.dtype, position.device).working
-        return torch.clamp(self._as_prev(position), working.low, working.high)
+        pose = self._as_prev(position)
+        if self.grid is None:
+            working = self.rounded(pose.dtype, pose.device).working
+            return torch.clamp(pose, working.low, working.high)
+        grid = self.on_grid(pose.dtype, pose.device)
+        unit = grid.unit.to(pose.dtype)
+        return torch.clamp(torch.round(pose / unit) * unit, grid.working.low, grid.working.high)
 
     def select(self, joints: Iterable[str]) -> "RateLimits":
         """Return the limits of some joints, in the given order."""

@@ -66,6 +66,11 @@ def make_grid(
         exact = {key: Fraction(float(array[i])) for key, array in limits.items()}
         unit = grid_unit(float(limits["low"][i]), float(limits["high"][i]))
         low, high = math.ceil(exact["low"] / Fraction(unit)), math.floor(exact["high"] / Fraction(unit))
+        if high - low < 4 or unit < 2.0**-1000:
+            raise ValueError(
+                f"the range of {name!r} is [{float(exact['low'])}, {float(exact['high'])}], expected one that the grid "
+                f"of commands, {unit:g}, resolves: shift or scale the action"
+            )
         row = {"unit": unit, "low": low, "high": high}
         for key in ("up", "down"):
             row[key] = min(math.floor(exact[key] / Fraction(unit)) - 1, high - low)
@@ -156,7 +161,7 @@ def too_sharp(action: Array, prev: Array, before: Array, acceleration: Array, de
     """Decide exactly which joints broke their acceleration limit in the step from ``prev`` to ``action``.
 
     Commands may be any floats. Differences are compared in float64, and those nearer to the limit than their rounding
-    errors in rational numbers. NaN counts as broken.
+    errors in rational numbers. NaN and infinity count as broken.
 
     Args:
         action: the command of this step, (..., d).
@@ -169,12 +174,15 @@ def too_sharp(action: Array, prev: Array, before: Array, acceleration: Array, de
         *(np.asarray(x, np.float64) for x in (action, prev, before, acceleration, deceleration))
     )
     action, prev, before, a, d = arrays
-    step, velocity = action - prev, prev - before
-    least, most = reachable(velocity, a, d)
-    broken: NDArray[np.bool_] = np.array(~((step >= least) & (step <= most)))
-    margin = np.minimum(np.abs(step - least), np.abs(step - most))
-    error = 4 * np.finfo(np.float64).eps * (abs(action) + 2 * abs(prev) + abs(before) + a + d)
-    for where in np.argwhere((margin <= error) | (abs(velocity) <= error)).tolist():
+    with np.errstate(all="ignore"):
+        step, velocity = action - prev, prev - before
+        least, most = reachable(velocity, a, d)
+        broken: NDArray[np.bool_] = np.array(~((step >= least) & (step <= most)))
+        margin = np.minimum(np.abs(step - least), np.abs(step - most))
+        error = 4 * np.finfo(np.float64).eps * (abs(action) + 2 * abs(prev) + abs(before) + a + d)
+    # The rule depends on the sign of v only if A and D differ, and a joint at rest has v = 0 exactly.
+    doubtful = (margin <= error) | ((a != d) & (abs(velocity) <= error) & (prev != before))
+    for where in np.argwhere(doubtful & np.isfinite(error)).tolist():
         row = [Fraction(float(x[tuple(where)])) for x in arrays]
         broken[tuple(where)] = _too_sharp_exactly(*row)
     return broken

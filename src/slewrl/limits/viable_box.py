@@ -31,6 +31,8 @@ class GridTensors(NamedTuple):
 
 def grid_tensors(limits: Any, dtype: torch.dtype, device: torch.device | str) -> GridTensors:
     """The grid of ``limits``, a RateLimits, for commands of a dtype."""
+    if dtype in (torch.float32, torch.float64) and (limits.grid.unit < torch.finfo(dtype).tiny).any():
+        raise ValueError(f"the grid of commands, {limits.grid.unit.min():g}, is too fine for {dtype}: scale the action")
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"prev has dtype {dtype}, expected float32 or float64 with an acceleration limit")
     with torch.inference_mode(False):
@@ -55,10 +57,11 @@ def viable_box(limits: Any, prev: Tensor, velocity: Any, step: LimitTensors | No
             "these limits have an acceleration: pass velocity, the last increment (0 at the start), or take "
             "limits.box_after(observation)"
         )
-    grid, last = (
-        limits.on_grid(prev.dtype, prev.device),
-        torch.as_tensor(velocity, dtype=prev.dtype, device=prev.device),
-    )
+    grid = limits.on_grid(prev.dtype, prev.device)
+    last = torch.as_tensor(velocity, dtype=prev.dtype, device=prev.device).detach()
+    if last.ndim == 0 or last.shape[-1] != limits.dim:
+        raise ValueError(f"velocity has shape {tuple(last.shape)}, expected (..., {limits.dim}): one entry per joint")
+    prev, last = torch.broadcast_tensors(prev.detach(), last)  # type: ignore[no-untyped-call]  # no gradient
     exact = limits.rounded(prev.dtype, prev.device).exact
     if step is not None:
         rates = [((rate / grid.unit).floor() - 1).clamp_min(0) for rate in (step.down, step.up)]
@@ -143,8 +146,11 @@ class ViableBox(FeasibleBox):
         """
         wide, prev = action.double(), self.prev.double()
         least, most = viability.reachable(self.velocity.double(), *self.grid.exact, xp=torch)
-        within = (wide - prev >= least) & (wide - prev <= most)
-        return within & ~boxmath.outside(wide, prev, *self.exact)
+        within = (wide - prev >= least) & (wide - prev <= most) & ~boxmath.outside(wide, prev, *self.exact)
+        # Above a rate that was lowered, full braking is what is allowed.
+        slower = viability.brake(self.units(self.velocity), self.grid.deceleration, xp=torch)
+        braking = wide == (self.units(self.prev) + slower) * self.grid.unit
+        return within | (braking & (wide >= self.exact.low) & (wide <= self.exact.high))
 
     def round(self, command: Tensor) -> Tensor:
         """The grid point nearest to ``command`` (..., d), with the gradient of the identity."""

@@ -259,7 +259,7 @@ class RobotSpec:
         if safety is None and preset not in self.presets:
             raise KeyError(f"{self.name} has no preset {preset!r}; it has: {', '.join(self.presets)}")
         base = preset.removesuffix(ACCELERATED)
-        limited = safety is None and base != preset
+        limited = base != preset
         if safety is None and base in self.deltas:
             made = self._from_table(base, dt)
             if limited:
