@@ -219,7 +219,7 @@ def table(curves: dict[str, dict[int, np.ndarray]]) -> str:
         "",
         "`python -W ignore benchmarks/learning.py run` makes the curves, `... table` this page; the file says how.",
         "",
-        "| | " + " | ".join(f"{mark} min" for mark in MARKS) + " | steps in the last |",
+        "| | " + " | ".join(f"{mark} min" for mark in MARKS) + " | steps per CPU-minute |",
         "|---" * (len(MARKS) + 2) + "|",
     ]
     for name, found in curves.items():
@@ -227,7 +227,7 @@ def table(curves: dict[str, dict[int, np.ndarray]]) -> str:
         for mark in MARKS:
             values = [value for curve in found.values() if not math.isnan(value := at(curve, mark))]
             cells.append(f"**{np.mean(values):,.0f}**: " + ", ".join(f"{value:,.0f}" for value in values))
-        steps = np.mean([curve["step"][-1] for curve in found.values()])
+        steps = np.mean([60 * curve["step"][-1] / curve["cpu_seconds"][-1] for curve in found.values()])
         lines.append(f"| {name} | " + " | ".join(cells) + f" | {steps:,.0f} |")
     return "\n".join(lines) + "\n\n![curves](curves.png)\n"
 

@@ -26,7 +26,6 @@ from torch.utils.tensorboard import SummaryWriter
 
 from slewrl import Action, RateLimits, make_layer
 from slewrl.envs.augment import AugmentVector
-from slewrl.limits.augmented import previous_action
 
 
 @dataclass
@@ -198,7 +197,7 @@ if __name__ == "__main__":
                 executed, judged = action.executed, action.judged
 
         actions = executed.cpu().numpy()
-        violations += int(limits.outside(actions, previous_action(obs, d)).sum())  # decided exactly
+        violations += int(envs.history.outside(actions).sum())  # decided exactly
         next_obs, rewards, terminations, truncations, infos = envs.step(actions)
 
         # What the episode ended in, not what the next one begins with.

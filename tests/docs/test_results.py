@@ -5,6 +5,7 @@ import json
 import re
 from statistics import mean, stdev
 
+import numpy as np
 import pytest
 from symbols import ROOT
 
@@ -156,6 +157,28 @@ def test_ppo_lagrangian(start):
         returns.append(f"{float(last['return_mean']):.0f}".replace("-", "−"))
         assert float(last["violation_rate"]) > 0
     assert cells("PPO-Lagrangian", start) == [", ".join(f"{100 * x:.1f}" for x in shares), ", ".join(returns)]
+
+
+@pytest.mark.parametrize("name", ["slewrl SAC", "Stable-Baselines3 SAC", "SBX SAC", "SBX CrossQ"])
+def test_returns_per_cpu_time(name):
+    row = next(line for line in sections()["Return per CPU-time"].splitlines() if line.startswith(f"| {name} |"))
+    cells = [cell.strip().replace("−", "-").split(", ") for cell in row.split("|")[2:-1]]
+    said = [[float(value.replace(",", "")) for value in cell] for cell in cells]
+    files = sorted((ROOT / "results" / "learning").glob(f"{name.lower().replace(' ', '-')}-s*.csv"))
+    curves = [np.genfromtxt(path, delimiter=",", names=True) for path in files]
+    for minutes, values in zip((2, 5, 10, 20), said, strict=True):
+        reached = [curve for curve in curves if curve["cpu_seconds"][-1] >= 60 * minutes]
+        found = [curve["return_mean"][np.searchsorted(curve["cpu_seconds"], 60 * minutes)] for curve in reached]
+        assert [round(x) for x in found] == values
+
+
+@pytest.mark.parametrize("limits", ["tight", "tight_acceleration"])
+def test_learning_under_acceleration_limits(limits):
+    row = next(line for line in sections()["Acceleration limits"].splitlines() if line.startswith(f"| `{limits}` |"))
+    found = rows("acceleration/chatter.csv", limits=limits)
+    assert ", ".join(f"{float(run['return']):,.0f}" for run in found) in row
+    assert f"| {mean(float(run['second_difference']) for run in found):.2f} |" in row
+    assert sum(int(run["violations"]) for run in found) == 0
 
 
 def test_parity_with_stable_baselines3():

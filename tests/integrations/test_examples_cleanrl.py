@@ -68,7 +68,7 @@ def test_it_is_one_file_of_the_promised_size():
     lines = SCRIPT.read_text().splitlines()
     assert len(lines) < 275
     imported = {line.split()[1] for line in lines if re.match(r"(from|import) slewrl", line)}
-    assert imported == {"slewrl", "slewrl.limits.augmented", "slewrl.envs.augment"}
+    assert imported == {"slewrl", "slewrl.envs.augment"}
 
 
 def test_the_eight_lines_of_the_page_keep_an_acceleration_limit_too():
