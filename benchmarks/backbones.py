@@ -18,6 +18,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import tyro
 
+from slewrl.report.stats import difference_interval
+
 RESULTS = Path(__file__).parent.parent / "results" / "backbones"
 EQUAL = (
     "--limits tight --layer none --recipe paper --learning-starts 5000 "
@@ -138,7 +140,15 @@ def table(contest: Contest) -> str:
         if runs:
             cells = [spread([run["return_mean"][run["step"] == mark][0] for run in runs]) for mark in marks]
             lines.append(f"| {name} | {len(runs)} | " + " | ".join(cells) + " |")
+    lines += [""] + [difference(contest, *pair) for pair in zip(contest.ours, contest.peers, strict=False)]
     return "\n".join(lines) + "\n"
+
+
+def difference(contest: Contest, ours: str, theirs: str) -> str:
+    """The difference of the last returns, with Welch's 95 % interval."""
+    x, y = ([run["return_mean"][-1] for run in read(name, contest.seeds)] for name in (ours, theirs))
+    low, high = difference_interval(x, y)
+    return f"* {ours} less {theirs}: {np.mean(x) - np.mean(y):,.0f}, 95 % interval {low:,.0f} to {high:,.0f}"
 
 
 def read(name: str, seeds: tuple[int, ...]) -> list[np.ndarray]:

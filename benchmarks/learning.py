@@ -59,9 +59,8 @@ class Contender(NamedTuple):
 
 def ours(seed: int, folder: Path) -> Contender:
     """Our default recipe, through the very trainer of ``slewrl train``."""
-    from slewrl.training.evaluate import EVALUATION_SEED
     from slewrl.training.run_folder import RunFolder
-    from slewrl.training.spec import RunSpec
+    from slewrl.training.spec import EVALUATION_SEED, RunSpec
     from slewrl.training.trainer import Trainer
 
     trainer = Trainer(
@@ -80,7 +79,7 @@ def ours(seed: int, folder: Path) -> Contender:
 def peer(name: str, seed: int) -> Contender:
     """Another library's agent with its own defaults, behind our wrapper."""
     from slewrl import RateLimit
-    from slewrl.training.evaluate import EVALUATION_SEED
+    from slewrl.training.spec import EVALUATION_SEED
 
     library, agent = PEERS[name]
     train, test = (RateLimit(gym.make(TASK), LIMITS, LAYER) for _ in range(2))

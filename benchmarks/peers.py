@@ -20,7 +20,7 @@ from stable_baselines3.common.noise import NormalActionNoise
 
 from slewrl import RateLimits
 from slewrl.envs.augment import Augment
-from slewrl.training.evaluate import EVALUATION_SEED
+from slewrl.training.spec import EVALUATION_SEED
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,8 @@ from rich.table import Table
 
 from slewrl import RateLimits
 from slewrl.training.checks import check_spec
-from slewrl.training.evaluate import EVALUATION_SEED
 from slewrl.training.run_folder import RunFolder, write_csv
-from slewrl.training.spec import RunSpec, difference
+from slewrl.training.spec import EVALUATION_SEED, RunSpec, difference
 from slewrl.training.trainer import train
 
 EPISODES, EVALUATIONS = 5, 20

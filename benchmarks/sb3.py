@@ -26,10 +26,10 @@ from slewrl import RateLimit, RateLimits
 from slewrl.envs.augment import Augment
 from slewrl.integrations.sb3 import SAC
 from slewrl.layers.base import Decision
-from slewrl.training.evaluate import EVALUATION_SEED, evaluate
+from slewrl.training.evaluate import evaluate
 from slewrl.training.policy import load_policy
 from slewrl.training.run_folder import RunFolder
-from slewrl.training.spec import RunSpec, with_recipe
+from slewrl.training.spec import EVALUATION_SEED, RunSpec, with_recipe
 from slewrl.training.trainer import train
 
 EPISODES = 10

@@ -42,6 +42,22 @@ def test_what_a_run_is_reads_without_torch():
     assert loaded_after(read, *HEAVY, "torch") == []
 
 
+def test_an_export_loads_what_its_run_needs():
+    """All of `slewrl export` but torch's ONNX exporter and the report of the file: no other agent, layer or robot."""
+    run = Path(__file__).parent / "data" / "before_the_move" / "run"  # Pendulum-v1, sac, ddsrad
+    code = (
+        "import sys; from pathlib import Path; import slewrl.cli, slewrl.commands.deploy, slewrl.deploy.formats;"
+        f"from slewrl.deploy.export import deployable; deployable(Path({str(run)!r}));"
+        "print(*(name for name in sys.modules if name.partition('.')[0] == 'slewrl'))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    packages = {".".join(("slewrl", *path.parent.relative_to(SRC).parts)) for path in SRC.rglob("__init__.py")}
+    assert "slewrl.agents.sac" in loaded and "slewrl.layers.ddsrad" in loaded
+    assert len(set(loaded) - packages) <= 51, sorted(loaded)
+    unneeded = ("locomotion", "campaign", "report", "paper", "render", "integrations", "training.trainer")
+    assert [name for name in loaded if name.removeprefix("slewrl.").startswith(unneeded)] == []
+
+
 def test_the_robot_side_needs_no_torch():
     code = (
         "import sys; sys.modules['torch'] = None;"
@@ -65,6 +81,7 @@ ORDER = [
     ["io"],
     ["limits"],
     ["metrics", "robots"],
+    ["calm"],
     ["layers"],
     ["agents", "envs", "locomotion"],
     ["integrations"],
@@ -73,6 +90,7 @@ ORDER = [
     ["campaign"],
     ["report", "paper"],
     ["deploy"],
+    ["prove"],
     ["commands"],
     ["cli"],
     ["__main__"],

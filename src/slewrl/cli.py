@@ -23,9 +23,11 @@ COMMANDS = Registry(
         "play": "slewrl.commands.show:Play",
         "campaign": "slewrl.commands.campaign:CampaignCommand",
         "report": "slewrl.commands.pages:Report",
+        "calm": "slewrl.commands.calm:CalmCommand",
         "seeds": "slewrl.commands.seeds:Seeds",
         "export": "slewrl.commands.deploy:Export",
         "check": "slewrl.commands.deploy:Check",
+        "prove": "slewrl.commands.prove:Prove",
         "demo": "slewrl.commands.pages:Demo",
     },
 )
@@ -39,9 +41,11 @@ Where to start:
   slewrl play runs/NAME --video out.mp4                  see it move
   slewrl campaign run mini                               many runs as one; slewrl campaign list for the paper's
   slewrl report runs/mini --html                         tables, figures and a page from a campaign's runs
+  slewrl calm commands.csv --dt 0.02                     how much the commands of any robot shake
   slewrl seeds --sd 900 --difference 500                 how many seeds tell two methods apart
   slewrl export runs/NAME --out policy.bundle            one file for the robot
   slewrl check policy.bundle                             a million bad days for it, and a certificate
+  slewrl prove limits.yaml                               that the limiter keeps them, for every command: a proof
   slewrl limits H1:paper --out h1.yaml                   the same for a built-in set of limits
   slewrl robot my.urdf                                   a robot of your own, ready to walk (or g1, h1)
   slewrl --version

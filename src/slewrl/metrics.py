@@ -3,14 +3,15 @@
 docs/metrics.md has every formula.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slewrl.limits.viability import too_sharp
+from slewrl.limits.viability import reachable, too_sharp
 
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
@@ -32,6 +33,11 @@ class RateUse:
     """Mean over steps and joints of |da_i| / delta_i."""
     per_joint: NDArray[np.float64]
     """Mean over steps of |da_i| / delta_i, shape (d,)."""
+    acceleration_utilisation: float = math.nan
+    """Ratio of sums over joints of |change of the increment| and what the acceleration limits allow in its direction,
+    averaged over steps; in [0, 1], and NaN without such limits."""
+    acceleration_utilisation_max: float = math.nan
+    """The largest of these ratios of a joint in a step."""
 
 
 class GroupUse(NamedTuple):
@@ -64,7 +70,15 @@ def rate_use(actions: NDArray[np.floating], limits: "RateLimits") -> RateUse:
     ratios = np.abs(increments) / allowed
     ratio_of_sums = float((np.abs(increments).sum(-1) / allowed.sum(-1)).mean())
     count, sharp_count = int(outside.sum()), int(sharp.sum())
-    return RateUse(steps, count, sharp_count, ratio_of_sums, float(ratios.mean()), ratios.mean(0))
+    use = RateUse(steps, count, sharp_count, ratio_of_sums, float(ratios.mean()), ratios.mean(0))
+    if limits.acceleration is None or limits.deceleration is None:
+        return use
+    changes, most = changes_and_limits(increments, limits.acceleration, limits.deceleration)
+    return replace(
+        use,
+        acceleration_utilisation=float((changes.sum(-1) / most.sum(-1)).mean()),
+        acceleration_utilisation_max=float((changes / most).max()),
+    )
 
 
 def violations(actions: NDArray[np.floating], limits: "RateLimits") -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -82,6 +96,19 @@ def increments_and_limits(
     """The increments (T, d) of an episode's actions (T + 1, d), and the limit of each in its direction."""
     increments = np.diff(actions.astype(np.float64), axis=0)
     return increments, np.where(increments >= 0, limits.up, limits.down)
+
+
+def changes_and_limits(
+    increments: NDArray[np.float64], acceleration: NDArray[np.float64], deceleration: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How much each of an episode's increments (T, d) changed, and how much it could have in that direction.
+
+    The joints are at rest at first.
+    """
+    last = np.concatenate([np.zeros_like(increments[:1]), increments[:-1]])
+    changes = increments - last
+    least, most = reachable(last, acceleration, deceleration)
+    return np.abs(changes), np.where(changes >= 0, most - last, last - least)
 
 
 def increment_density(relative: NDArray[np.float64], bins: int = 50) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -5,7 +5,7 @@ import torch
 
 from slewrl import RateLimits, make_layer
 from slewrl.agents import AGENTS
-from slewrl.agents.averaging import averaging_rate
+from slewrl.agents.base import averaging_rate
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.sac import SACConfig
 from slewrl.agents.td3 import TD3Config
@@ -21,6 +21,14 @@ def test_critics_see_increments_in_units_of_the_limit():
     assert torch.allclose(out, torch.tensor([[1.0, -0.5], [0.0, -1.0]]), atol=1e-6)  # .2 / .2, -.25 / .5, ...
     CriticView(LIMITS, "action").write(by_action, judged, observation)
     assert torch.equal(by_action, judged)
+
+
+def test_under_an_acceleration_limit_they_see_the_change_of_the_increment():
+    limits = RateLimits([0.2, 0.5], -1.0, 1.0, acceleration=[0.1, 0.25], deceleration=[0.05, 0.25])
+    observation = torch.tensor([[7.0, 0.1, -0.25, 0.3, -0.5]])  # s, v_prev, a_prev
+    out = torch.empty(1, 2)
+    CriticView(limits, "increment").write(out, torch.tensor([[0.5, -0.5]]), observation)
+    assert torch.allclose(out, torch.tensor([[1.0, 1.0]]), atol=1e-6)  # (.2 - .1) / .1, (0 + .25) / .25
 
 
 @pytest.mark.parametrize("kind", ["increment", "action"])

@@ -29,7 +29,8 @@ from slewrl.agents.replay import Batch
 from slewrl.agents.rollout import Rollout, gae
 from slewrl.cli import main
 from slewrl.deploy.c_export import policy_header
-from slewrl.deploy.export import deployed, export_bundle, rebuilt
+from slewrl.deploy.export import deployed, export_bundle
+from slewrl.deploy.rebuild import rebuilt
 from slewrl.metrics import rate_use
 from slewrl.training import checkpoint
 from slewrl.training.checks import check_spec

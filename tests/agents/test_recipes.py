@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_campaign import cell, write_campaign
+from tiny_campaign import InProcess, cell, write_campaign
 
 from slewrl.agents import AGENTS
 from slewrl.agents.recipes import RECIPES, default, find, upgraded
@@ -27,8 +27,7 @@ from slewrl.report.build import report
 from slewrl.report.data import PRINTED, load
 from slewrl.report.figures import figures_of, look_of
 from slewrl.report.tables import markdown, tables
-from slewrl.training.checkpoint import CheckpointError
-from slewrl.training.resume import of_run
+from slewrl.training.checkpoint import CheckpointError, of_run
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.setup import make_agent
 from slewrl.training.spec import RunSpec, difference, with_recipe
@@ -69,9 +68,9 @@ def test_a_batch_size_that_is_given_stays():
 
 @pytest.mark.parametrize("agent", ["sac", "td3"])
 def test_the_papers_recipe_pins_what_a_default_could_change(agent):
-    """All but what depends on the layer, what the paper leaves open, and what is only evaluated."""
+    """All but what depends on the layer, what the paper leaves open, what is only evaluated, and what is off."""
     fields = {field.name for field in dataclasses.fields(AGENTS[agent].Config)}
-    assert fields - set(find(agent, "paper").agent) <= {"mean_bound", "log_std_range", "average_rate"}
+    assert fields - set(find(agent, "paper").agent) <= {"mean_bound", "log_std_range", "average_rate", "caps_noise"}
 
 
 def test_an_unknown_recipe(slewrl):
@@ -350,7 +349,8 @@ def test_agents_the_paper_says_nothing_of():
         Selection(recipe="paper").of(Selection(agents=("ppo",)).of(mixed))
 
 
-def test_a_campaign_is_run_with_another_recipe(slewrl, tmp_path):
+def test_a_campaign_is_run_with_another_recipe(slewrl, tmp_path, monkeypatch):
+    monkeypatch.setattr("slewrl.campaign.runner.start", InProcess)
     (tmp_path / "mine.yaml").write_text(
         "base: {task: Pendulum-v1, steps: 120, learning_starts: 60, evaluate_every: 120, evaluate_episodes: 1,\n"
         "       batch_size: 8, agent_options: {hidden: [8]}}\n"

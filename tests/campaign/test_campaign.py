@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from forked import ForkedWorker
 from tiny_campaign import InProcess, cell, write_campaign
 
 from slewrl.campaign.grids import CAMPAIGNS, mini
@@ -30,6 +31,12 @@ TINY = RunSpec(
     "Pendulum-v1", steps=300, learning_starts=100, evaluate_every=100, evaluate_episodes=1, batch_size=8,
     agent_options={"hidden": [8]},
 )  # fmt: skip
+
+
+@pytest.fixture
+def forked(monkeypatch):
+    """Workers that are processes, but start at once."""
+    monkeypatch.setattr("slewrl.campaign.runner.start", ForkedWorker)
 
 
 def tiny(*layers, seeds=(1,), **changes):
@@ -289,7 +296,7 @@ def test_the_last_whole_row(tmp_path):
 # ---------------------------------------------------------------------- running
 
 
-def test_however_it_is_run_the_bytes_are_the_same(tmp_path):
+def test_however_it_is_run_the_bytes_are_the_same(tmp_path, forked):
     """One after another; by two workers, with a SIGKILL in every run; in shards, stopped and gone on with."""
     campaign = tiny("ddsrad", "post")
     stores = [begun(tmp_path / name, campaign) for name in ("one", "killed", "stopped")]
@@ -348,7 +355,7 @@ def test_a_run_that_keeps_dying_is_given_up(tmp_path):
     assert "died 3 times" in error_file(store.folder(key)).read_text()
 
 
-def test_stopping_takes_checkpoints(tmp_path):
+def test_stopping_takes_checkpoints(tmp_path, forked):
     store = begun(tmp_path / "c", tiny(steps=100_000))
     (key,) = store.campaign().by_key
     log = store.folder(key).path / "train.csv"
@@ -441,7 +448,7 @@ def test_one_bad_folder_stops_nobody(tmp_path, monkeypatch):
     assert (store.path / bad / "train.csv").read_text() == "step\n1\n"
 
 
-def test_a_look_at_a_run_changes_no_result(tmp_path):
+def test_a_look_at_a_run_changes_no_result(tmp_path, forked):
     """slewrl evaluate on a campaign's run, before and after its end."""
     store = begun(tmp_path / "c", tiny())
     (key,) = store.campaign().by_key

@@ -5,7 +5,7 @@ import signal
 import threading
 
 import pytest
-from test_campaign import begun, contents, worked
+from test_campaign import begun, contents, tiny, worked
 
 from slewrl.campaign.cluster import NotSharedError, RayRunner, _task
 from slewrl.campaign.grids import mini
@@ -39,7 +39,7 @@ def trained_by(store, key):
 
 
 def test_a_worker_and_a_node_die(cluster, tmp_path):
-    campaign = mini()
+    campaign = tiny(seeds=(1, 2, 3), steps=600)
     keys = list(campaign.by_key)
     local, shared = begun(tmp_path / "local", campaign), begun(tmp_path / "shared", campaign)
     doomed, deaths = cluster.add_node(num_cpus=1, include_dashboard=False), []

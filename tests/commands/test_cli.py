@@ -10,10 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_campaign import InProcess
 
 from slewrl import LAYERS, RateLimits, __version__
 from slewrl.cli import refuse_repeats
+from slewrl.commands import demo
 from slewrl.commands.train import Train, _value
+from slewrl.io.console import Console
 from slewrl.training import checkpoint
 from slewrl.training.checks import check_spec
 from slewrl.training.run_folder import RunFolder
@@ -104,6 +107,36 @@ def test_limits_of_a_preset(slewrl, tmp_path):
     assert RateLimits.from_yaml(tmp_path / "g1.yaml") == RateLimits.preset("G1", "paper")
 
 
+def test_limits_of_a_file_get_an_acceleration(slewrl, tmp_path):
+    """Added to limits that have none, replaced in those that have one, and taken away; the rates stay, to the bit."""
+    plain = RateLimits([0.1, 0.3], -1, 1, names=["hip", "knee"], dt=0.02, units="rad")
+    plain.to_yaml(tmp_path / "a.yaml")
+    assert slewrl("limits", "a.yaml", "--acceleration", "20", "knee=30", "--out", "b.yaml").returncode == 0
+    with_one = RateLimits.from_yaml(tmp_path / "b.yaml")
+    assert with_one == RateLimits([0.1, 0.3], -1, 1, names=["hip", "knee"], dt=0.02, units="rad", acceleration=[20, 30])
+    arguments = ("--acceleration", "hip=40", "--deceleration", "knee=60", "--out", "c.yaml")
+    assert slewrl("limits", "b.yaml", *arguments).returncode == 0
+    other = RateLimits.from_yaml(tmp_path / "c.yaml")
+    assert (other.acceleration / 0.02**2).tolist() == pytest.approx([40, 30])
+    assert (other.deceleration / 0.02**2).tolist() == pytest.approx([40, 60])
+    assert other.acceleration[1] == with_one.acceleration[1]
+    assert slewrl("limits", "c.yaml", "--acceleration", "none", "--out", "d.yaml").returncode == 0
+    assert RateLimits.from_yaml(tmp_path / "d.yaml") == plain
+    said = slewrl("limits", "a.yaml", "--acceleration", "elbow=5", "--out", "e.yaml").stderr
+    assert "no movable joint 'elbow'; it has: hip, knee" in said and not (tmp_path / "e.yaml").exists()
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_joint_names_stay_whole_in_a_narrow_table(slewrl, monkeypatch, width):
+    """The widest rows: a Franka at 1 kHz that brakes harder than it speeds up."""
+    panda = Path(__file__).parents[2] / "examples" / "panda_joint_limits.yaml"
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = slewrl("limits", panda, "--dt", "0.001", "--deceleration", "12.345").stdout
+    assert max(map(len, shown.splitlines())) <= width
+    for name in RateLimits.from_joint_limits_yaml(panda, dt=0.001).names:
+        assert any(name in line.split() and "12.35" in line for line in shown.splitlines()), shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -112,7 +145,7 @@ def test_limits_of_a_preset(slewrl, tmp_path):
         ([URDF, "--dt", "0.02", "--safety", "2"], "error: safety is 2.0, expected a share"),
         ([URDF, "--dt", "0.02", "--joints", "elbow"], "error: "),
         (["H1:paper", "--safety", "0.5"], "error: --safety is for a datasheet; H1:paper has its limits"),
-        (["H1:paper", "--acceleration", "5"], "error: --acceleration is for a datasheet; H1:paper has its limits"),
+        (["H1:paper", "--acceleration", "left_knee=5"], "error: the limits: 9 of 10 joints cannot be used"),
         (
             [URDF, "--dt", "0.02", "--bounds", "left_ankle_joint"],
             "error: --bounds is 'left_ankle_joint', expected NAME=",
@@ -127,11 +160,18 @@ def test_mistakes_get_one_line_and_no_traceback(slewrl, arguments, message, tmp_
     assert "Traceback" not in result.stderr and not (tmp_path / "limits.yaml").exists()
 
 
-def test_demo_trains_checks_and_writes_a_page(slewrl, tmp_path):
-    result = slewrl("demo", "--cases", "2000", "--steps", "1200")
+def test_demo_trains_checks_and_writes_a_page(slewrl, tmp_path, monkeypatch, capsys):
+    """In two parts, as if it had been stopped after the training, and over the files of an earlier one."""
+    with monkeypatch.context() as one_process:
+        one_process.setattr("slewrl.campaign.runner.start", InProcess)
+        demo.train(tmp_path / "demo", 1_050, Console())
+    trained = capsys.readouterr().out
+    (tmp_path / "demo" / "policy.bundle").write_text("an older one")
+    result = slewrl("demo", "--cases", "2000", "--steps", "1050")
     assert result.returncode == 0, result.stderr
+    assert "already" not in trained and "both runs are in demo already" in result.stdout
     shown = " ".join(result.stdout.split())
-    actions = 2_000 * (len(LAYERS) + 2) + 2 * 2 * (1_200 + 2 * 20 * 50 + 10 * 50)  # audit, training, evaluations
+    actions = 2_000 * (len(LAYERS) + 2) + 2 * 2 * (1_050 + 2 * 20 * 50 + 10 * 50)  # audit, training, evaluations
     actions += 2 * 1_000  # the trial of the exported policy
     assert f"{actions:,} actions checked in exact arithmetic, 0 broke a limit through a hard layer" in shown
     assert (tmp_path / "demo" / "reachable.png").read_bytes().startswith(b"\x89PNG")
@@ -139,8 +179,6 @@ def test_demo_trains_checks_and_writes_a_page(slewrl, tmp_path):
     assert certificate["passed"] and certificate["trial"]["steps"] == 1_000
     page = (tmp_path / "demo" / "index.html").read_text()
     assert "DD-SRad" in page and "Reacher-v5" in page and len(page) < 5e6
-    again = slewrl("demo", "--cases", "1000", "--steps", "1200")
-    assert again.returncode == 0 and "both runs are in demo already" in again.stdout
     assert "holds another run" in slewrl("demo", "--steps", "1300").stderr
 
 

@@ -16,8 +16,9 @@ from slewrl.deploy import bundle
 from slewrl.deploy import check as checking
 from slewrl.deploy.bundle import HEADER, BundleError, read
 from slewrl.deploy.check import check, compare_to_torch, write_certificate
-from slewrl.deploy.export import compare, random_history, rebuilt
+from slewrl.deploy.export import random_history
 from slewrl.deploy.network import read_network
+from slewrl.deploy.rebuild import compare, rebuilt
 from slewrl.deploy.trial import Adversary
 from slewrl.limits import viability
 

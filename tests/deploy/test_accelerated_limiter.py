@@ -1,6 +1,7 @@
 """RateLimiter under acceleration limits: it brakes for its target, and what it refuses it refuses by name."""
 
 import copy
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,6 @@ import pytest
 
 from slewrl import RateLimits
 from slewrl.deploy.limiter import RateLimiter
-from slewrl.deploy.motion import Motion
 from slewrl.limits import viability
 
 NAN, INF = float("nan"), float("inf")
@@ -65,29 +65,6 @@ def test_zero_violations_fed_back(limits, stop_at_target):
         path.append(limiter.step(wanted))
     assert broken(path, limits) == 0
     assert limiter.nans > 100
-
-
-@pytest.mark.parametrize("stop_at_target", [True, False])
-@pytest.mark.parametrize("limits", [franka(), SKEW], ids=["franka", "skew"])
-def test_its_shortcuts_give_the_interval_of_viability(limits, stop_at_target):
-    """Each step against the plain formula: the increment nearest to the wanted one in [bottom, top]."""
-    rng, motion, grid = np.random.default_rng(2), Motion(limits.grid, limits.names, stop_at_target), limits.grid
-    motion.start((limits.low + limits.high) / 2)
-    target = np.zeros(limits.dim)
-    for k in range(6_000):
-        if rng.random() < 0.02:
-            target = rng.uniform(1.1 * limits.low, 1.1 * limits.high)
-        gentle = (motion.command + motion.velocity + rng.integers(-9, 10, limits.dim)) * grid.unit
-        wanted = gentle if k % 300 < 100 else target + rng.normal(0, 1e-3 * (k % 3), limits.dim)
-        if k % 1000 == 999:
-            motion.set_rates(limits.up * rng.uniform(0, 1, limits.dim), limits.down * rng.uniform(0, 1, limits.dim))
-        q, v = motion.command, motion.velocity
-        way = np.clip(np.rint(wanted / grid.unit), grid.low, grid.high) - q
-        if stop_at_target:
-            way = np.sign(way) * viability.fastest(np.abs(way), grid.deceleration)
-        bottom, top = viability.increments(v, q - grid.low, grid.high - q, motion.limits)
-        motion.step(wanted)
-        np.testing.assert_array_equal(motion.velocity, np.minimum(np.maximum(way, bottom), top))
 
 
 def test_steps_to_a_target_are_not_forgotten_by_those_of_a_policy():
@@ -216,6 +193,29 @@ def test_any_object_with_an_acceleration_will_do():
     for limiter in (ours, theirs):
         limiter.start([0.0])
     assert all(np.array_equal(ours.step([0.7]), theirs.step([0.7])) for _ in range(30))
+
+
+def test_a_number_above_a_limit_is_the_limit():
+    """Of rates and accelerations alike: derating never widens anything."""
+    limits, limiter = franka(), begun()
+    limiter.derate({"joint0": 9.0})
+    limiter.derate_acceleration({"joint0": 9.0})
+    np.testing.assert_array_equal(limiter.rates, [limits.up, limits.down])
+    np.testing.assert_array_equal(limiter.accelerations, [limits.acceleration, limits.deceleration])
+    assert all(np.array_equal(*pair) for pair in zip(limiter.motion.limits, limits.grid, strict=True))
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_file_or_a_preset_will_do(tmp_path, kind):
+    limits = franka()
+    limits.to_yaml(tmp_path / "limits.yaml")
+    limiter = RateLimiter(kind(tmp_path / "limits.yaml"))
+    assert limiter.dt == 0.02 and all(np.array_equal(*p) for p in zip(limiter.motion.full, limits.grid, strict=True))
+    assert RateLimiter("HalfCheetah-v5:tight_acceleration").motion is not None
+    with pytest.raises(FileNotFoundError, match="nowhere.yaml"):
+        RateLimiter(kind("nowhere.yaml"))
+    with pytest.raises(ValueError, match="limits are 0.1, which have no 'names', expected RateLimits"):
+        RateLimiter(0.1)
 
 
 def test_a_copy_goes_on_alone():

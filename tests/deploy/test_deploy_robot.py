@@ -26,8 +26,9 @@ pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "sl
 from slewrl.deploy.c_export import policy_header  # noqa: E402
 from slewrl.deploy.check import check  # noqa: E402
 from slewrl.deploy.controller import Controller, session  # noqa: E402
-from slewrl.deploy.export import _parts, compare, deployed, rebuilt  # noqa: E402
+from slewrl.deploy.export import _parts, deployed  # noqa: E402
 from slewrl.deploy.network import Activation, Dense, LayerNorm, Normalize, read_network  # noqa: E402
+from slewrl.deploy.rebuild import compare, rebuilt  # noqa: E402
 
 WALKING = {
     "task": "G1-flat", "limits": "paper", "agent": "fastsac", "environments": 4, "steps": 400, "capacity": 400,

@@ -10,6 +10,7 @@ import pytest
 from symbols import ROOT
 
 from slewrl.campaign.grids import CAMPAIGNS
+from slewrl.report.stats import difference_interval
 
 PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 RESULTS = ROOT / "results"
@@ -172,13 +173,39 @@ def test_returns_per_cpu_time(name):
         assert [round(x) for x in found] == values
 
 
-@pytest.mark.parametrize("limits", ["tight", "tight_acceleration"])
-def test_learning_under_acceleration_limits(limits):
-    row = next(line for line in sections()["Acceleration limits"].splitlines() if line.startswith(f"| `{limits}` |"))
-    found = rows("acceleration/chatter.csv", limits=limits)
+@pytest.mark.parametrize(
+    ("limits", "start", "steps"),
+    [
+        ("tight", "", "30,000"),
+        ("tight", "", "60,000"),
+        ("tight_acceleration", "", "60,000"),
+        ("half", "tight", "30,000 + 30,000"),
+        ("tight_acceleration", "tight", "30,000 + 30,000"),
+    ],
+)
+def test_learning_under_acceleration_limits(limits, start, steps):
+    said = f"| `{limits}`, from `{start}` | {steps} |" if start else f"| `{limits}` | {steps} |"
+    row = next(line for line in sections()["Acceleration limits"].splitlines() if line.startswith(said))
+    wanted = {"limits": limits, "start": start, "steps": steps.split(" + ")[-1].replace(",", "")}
+    found = rows("acceleration/chatter.csv", **wanted)
+    assert len(found) == 3
     assert ", ".join(f"{float(run['return']):,.0f}" for run in found) in row
-    assert f"| {mean(float(run['second_difference']) for run in found):.2f} |" in row
-    assert sum(int(run["violations"]) for run in found) == 0
+    for measure in ("second_difference", "speed"):
+        assert f"| {mean(float(run[measure]) for run in found):.2f} |" in row
+    assert f"| {100 * mean(float(run['reversals']) for run in found):.0f} % |" in row
+    assert sum(int(run[key]) for run in found for key in ("violations", "acceleration_violations")) == 0
+
+
+@pytest.mark.parametrize("layer", ["boxpre", "post", "boxpro", "ddsrad"])
+def test_td3_with_noise_in_the_units_of_the_latent(layer):
+    found = rows("td3-noise/report/tables/results.csv", method=layer, metric="return")[0]
+    *first, last = (f"{float(value):,.0f}" for value in found["by_seed"].split())
+    assert f"{', '.join(first)} and {last}" in " ".join(PAGE.split())
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    said = next(line for line in page.splitlines() if line.startswith(f"| `{layer}` |") and "**" in line)
+    sweep = rows("td3-noise/report/tables/results.csv", metric="return", limits="tight")
+    swept = [row["by_seed"].split()[0] for row in sweep if row["method"].split()[0] == layer]
+    assert len(swept) == 3 and all(f"{float(value):,.0f}" in said for value in swept)
 
 
 def test_parity_with_stable_baselines3():
@@ -189,6 +216,12 @@ def test_parity_with_stable_baselines3():
         runs = [[rows(f"backbones/{who}-{agent}-s{seed}.csv") for seed in SEEDS] for who in ("none", "sb3")]
         last = [[float(run[-1]["return_mean"]) for run in side] for side in runs]
         assert cells("Without a limit", f"{agent.upper()}, HalfCheetah-v5, 50,000 steps") == ["3", *map(spread, last)]
+    six = [[f"backbones/{who}-sac-hopper-s{n}2345.csv" for n in range(1, 7)] for who in ("none", "sb3")]
+    last = [[float(rows(path)[-1]["return_mean"]) for path in side] for side in six]
+    assert cells("Without a limit", "SAC, Hopper-v5, 40,000 steps") == ["6", *map(spread, last)]
+    low, high = difference_interval(*last)
+    text = " ".join(PAGE.split()).replace("−", "-")
+    assert f"is {mean(last[0]) - mean(last[1]):.0f}, with a 95 % interval from {low:.0f} to {high:.0f}" in text
 
 
 @pytest.mark.parametrize("weight", ["0.0001", "0.001", "0.01", "0.1", "1.0"])
@@ -239,5 +272,18 @@ def test_the_cost_of_a_layer_is_that_of_its_page():
 
 
 def test_a_run_of_every_campaign_is_named():
+    """But for those that have pages of their own."""
     named = {json.loads(path.read_text())["name"] for path in RESULTS.glob("*/campaign.json")}
-    assert named - {"recipe"} <= set(re.findall(r"slewrl campaign run ([\w-]+)", PAGE))
+    assert named - {"recipe", "calm"} <= set(re.findall(r"slewrl campaign run ([\w-]+)", PAGE))
+
+
+@pytest.mark.parametrize("task, digits", [("HalfCheetah-v5", 0), ("Reacher-v5", 2)])
+def test_the_tables_of_calm_are_those_of_the_runs(task, digits):
+    page = (ROOT / "docs" / "calm.md").read_text(encoding="utf-8")
+    table = re.search(rf"^\| {task} tight.*\n(?:\|.*\n)+", page, re.MULTILINE)[0].splitlines()[2:]
+    found = {
+        f"{float(row['return']):,.{digits}f} | {100 * float(row['at_limit']):.0f} % | "
+        f"{float(row['second_difference']):.2f} | {100 * float(row['reversals']):.0f} % |"
+        for row in rows("calm/report/tables/calm.csv", task=task)
+    }
+    assert len(table) > 10 and [line for line in table if line.split("|", 2)[2].strip() not in found] == []

@@ -217,3 +217,26 @@ def test_gymnasium_accepts_it():
 def test_a_budget_is_refused():
     with pytest.raises(ValueError, match="budget"):
         RateLimit(Arm(), LIMITS, layer="budget")
+
+
+class Follow(RateLimit):
+    """Commands in F_t pass unchanged."""
+
+    follows = True
+
+
+def test_a_limit_around_another_sees_what_is_executed():
+    """Braking for a command would change what the outer, stricter limit allows, behind its back."""
+    halves = {key: getattr(LIMITS, key) / 2 for key in ("up", "down", "acceleration", "deceleration")}
+    stricter = RateLimits(**LIMITS._parts() | halves)
+    with pytest.raises(ValueError, match="mode 'absolute' with an acceleration is inside"):
+        RateLimit(gym.wrappers.TimeLimit(RateLimit(Arm(), LIMITS, mode="absolute"), 50), stricter)
+    arm, rng = Arm(), np.random.default_rng(5)
+    env = RateLimit(Follow(arm, LIMITS, mode="absolute"), stricter, mode="absolute")
+    env.reset(seed=0)
+    for t in range(300):
+        _, _, terminated, truncated, _ = env.step(wild(rng, (3,), t))
+        np.testing.assert_array_equal(env.previous, arm.episodes[-1][-1])
+        if terminated or truncated:
+            env.reset()
+    assert judged(arm.episodes, stricter, env.reset_action) == (0, 0)

@@ -287,7 +287,8 @@ def test_a_model_trained_on_normalised_observations_is_exported_with_their_stati
     pytest.importorskip("onnxruntime")
     from slewrl.deploy.check import check
     from slewrl.deploy.controller import Controller
-    from slewrl.deploy.export import deployable, export_bundle, rebuilt
+    from slewrl.deploy.export import deployable, export_bundle
+    from slewrl.deploy.rebuild import rebuilt
 
     venv = VecNormalize(DummyVecEnv([lambda: Monitor(make())]), clip_obs=clip)
     agent = model(env=venv).learn(150)

@@ -18,7 +18,7 @@ from slewrl.campaign.runner import Runner, start
 from slewrl.campaign.store import Store
 from slewrl.campaign.worker import FAILED
 from slewrl.deploy import bundle
-from slewrl.deploy.export import rebuilt
+from slewrl.deploy.rebuild import rebuilt
 from slewrl.errors import UserFacingError
 from slewrl.layers import layer_class
 from slewrl.robots.custom import read_robot

@@ -190,7 +190,7 @@ def test_accelerations_are_never_rounded_outward(tmp_path_factory, a, d, dt, saf
     """The largest float within the product, however dt and safety are read; safety scales accelerations, too."""
     path = tmp_path_factory.getbasetemp() / "joint_limits.yaml"
     path.write_text(f"joint_limits: {{hip: {{{ROW}, max_acceleration: {a}, max_deceleration: {d}}}}}")
-    limits = RateLimits.from_joint_limits_yaml(path, dt=dt, safety=safety)
+    limits = RateLimits.from_joint_limits_yaml(path, dt=dt, safety=safety, angles="radians")
     for said, made in ((a, limits.acceleration[0]), (d, limits.deceleration[0])):
         products = [
             Fraction(said) * t**2 * s
@@ -260,6 +260,15 @@ def test_a_joint_without_a_limit_beside_others_moves_as_its_rate_allows(tmp_path
         np.array([0.0, limits.grid.high[1] * limits.grid.unit[1], 0.0]), velocity=np.array([0, rate[1], 0])
     )
     assert near.high[1] == near.prev[1]  # and no room to brake is needed
+    limits.to_joint_limits_yaml(tmp_path / "again.yaml")
+    assert RateLimits.from_joint_limits_yaml(tmp_path / "again.yaml", dt=0.02).acceleration == pytest.approx(
+        limits.acceleration
+    )
+    fast = RateLimits.from_joint_limits_yaml(path, dt="0.001", acceleration={"wrist": "none", "finger": None})
+    fast.to_joint_limits_yaml(tmp_path / "fast.yaml")  # 2 / dt times the speed, per second squared
+    assert RateLimits.from_joint_limits_yaml(tmp_path / "fast.yaml", dt=0.001).acceleration == pytest.approx(
+        fast.acceleration
+    )
     both = one(tmp_path, "max_acceleration: 5, max_deceleration: 8", acceleration="none")
     assert both.grid is None  # that of slowing down goes, too
     path = written(tmp_path, MIXED)
@@ -282,6 +291,25 @@ def test_a_urdf_gives_what_the_yaml_does_not_say(tmp_path):
         path = written(tmp_path, f"joint_limits: {{hip: {{{row}}}}}")
         made = RateLimits.from_joint_limits_yaml(path, dt="0.02", urdf=urdf).acceleration
         assert made is None if expected is None else made[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("key", ["acceleration", "deceleration"])
+def test_an_acceleration_in_degrees_is_refused_and_read_as_degrees_if_told(tmp_path, key):
+    """Speeds in radians and accelerations in degrees: a Franka would be at full speed within 3 ms."""
+    row = "min_position: -2, max_position: 2, max_velocity: 2.175, max_acceleration: 15, max_deceleration: 15"
+    mixed = row.replace(f"max_{key}: 15", f"max_{key}: 859.4")
+    path = written(tmp_path, f"joint_limits: {{hip: {{{mixed}}}}}")
+    message = rf"'hip' has {key} limit 859\.4 rad/s\^2, which takes less than 0\.01 s .*--{key} hip=.*--angles degrees"
+    with pytest.raises(DatasheetError, match=message):
+        RateLimits.from_joint_limits_yaml(path, dt="0.02")
+    assert RateLimits.from_joint_limits_yaml(path, dt="0.02", angles="radians").dim == 1
+    corrected = RateLimits.from_joint_limits_yaml(path, dt="0.02", **{key: 859.4})  # a user's own number is believed
+    assert getattr(corrected, key)[0] == pytest.approx(859.4 * 0.02**2)
+    slide = written(tmp_path, mixed.join(["joint_limits: {hip: {", "}}"]), "slide.yaml")
+    urdf = written(
+        tmp_path, '<robot><joint name="hip" type="prismatic"><limit velocity="2"/></joint></robot>', "slide.urdf"
+    )
+    assert RateLimits.from_joint_limits_yaml(slide, dt="0.02", urdf=urdf).units == "m"
 
 
 # ---------------------------------------------------------------------- what a user says

@@ -13,6 +13,7 @@ from slewrl.limits.viability import (
     grid_unit,
     increments,
     make_grid,
+    reachable,
     stopping_distance,
     stops_in_time,
     too_sharp,
@@ -162,3 +163,22 @@ def test_the_audit_decides_by_rational_numbers():
 )
 def test_slowing_down_uses_d_and_speeding_up_a(before, prev, action, a, d, broken):
     assert too_sharp(*column(action, prev, before, a, d))[0] == broken
+
+
+@pytest.mark.parametrize(("a", "d"), list(itertools.product((1, 2, 4), (1, 3, 5))))
+def test_a_pose_off_the_grid_matters_to_a_joint_that_stays_and_then_turns_back(a, d):
+    """Every first and second step from poses up to half a unit off the grid, judged from the pose itself.
+
+    Limits as written are a unit above those on the grid. The first step always holds. The second holds unless D < A,
+    the joint stayed at its grid point in the first, and it now moves by more than D back across the pose.
+    """
+    broken = set()
+    for e, v1 in itertools.product((-0.5, -0.25, 0.25, 0.5), range(-a, a + 1)):
+        pose, first = -e, float(v1)  # the grid point is 0
+        assert not too_sharp(*column(first, pose, pose, a + 1, d + 1))
+        least, most = reachable(*column(first, a, d))
+        for v2 in range(int(least[0]), int(most[0]) + 1):
+            assert not too_sharp(*column(first + v2, first, 0, a + 1, d + 1))  # from the grid point
+            if too_sharp(*column(first + v2, first, pose, a + 1, d + 1)):
+                broken.add((v1, np.sign(v2 * e), abs(v2) > d))
+    assert broken == ({(0, -1.0, True)} if d < a else set())

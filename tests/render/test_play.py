@@ -143,6 +143,7 @@ def test_an_environment_that_renders_nothing_is_named():
 
 def test_a_missing_ffmpeg_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    monkeypatch.delitem(sys.modules, "imageio.plugins.ffmpeg", raising=False)  # another test may have loaded it
     with (
         pytest.raises(UserFacingError, match=r"(?s)cannot write .*x\.mp4.*An \.mp4 needs ffmpeg.*or write a \.gif"),
         film.filming(tmp_path / "x.mp4", 30) as add,

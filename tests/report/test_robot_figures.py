@@ -14,7 +14,7 @@ from tiny_campaign import cell, table, write_campaign
 
 from slewrl.campaign.spec import Campaign, grid
 from slewrl.campaign.store import Store
-from slewrl.campaign.worker import ROBOT_EPISODES, work
+from slewrl.campaign.worker import work
 from slewrl.metrics import group_use
 from slewrl.paper.claims import findings
 from slewrl.paper.compare import compare
@@ -27,8 +27,7 @@ from slewrl.report.figures.style import Look
 from slewrl.report.sections import sections_of
 from slewrl.report.seeds import tidy
 from slewrl.report.tables import latex, markdown, tables
-from slewrl.robots import ROBOTS
-from slewrl.robots.groups import groups_of, robot_of
+from slewrl.robots import ROBOTS, groups_of, robot_of
 from slewrl.training.spec import RunSpec, with_recipe
 
 
@@ -290,6 +289,10 @@ from slewrl.report.build import report
 report(Path(sys.argv[1]), Path(sys.argv[2]), html=True)"""
 
 
+FINAL_EPISODES = 25
+"""Of a robot's last evaluation, here."""
+
+
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
     """Two layers on G1 and one on H1, a second of it: they learn nothing, but the robots move."""
@@ -301,7 +304,9 @@ def real(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("real") / "c")
     campaign = Campaign("tiny-robots", "real runs", runs)
     store.begin(campaign)
-    assert [work(store.prepare(key, spec).path) for key, spec in campaign.by_key.items()] == [0] * 5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("slewrl.campaign.worker.ROBOT_EPISODES", FINAL_EPISODES)
+        assert [work(store.prepare(key, spec).path) for key, spec in campaign.by_key.items()] == [0] * 5
     return load(store.path)
 
 
@@ -315,16 +320,16 @@ def test_the_measures_of_a_real_run(real):
     by_seed = {name: metric.values(result) for name, metric in walking.METRICS.items()}
     for k, run in enumerate(result.runs):
         episodes, last = rows_of(run.path / "final" / "episodes.csv"), rows_of(run.path / "eval.csv")[-1]
-        assert len(episodes) == ROBOT_EPISODES
+        assert len(episodes) == FINAL_EPISODES
         steps = sum(int(row["length"]) for row in episodes)
         error = sum(float(row["vte"]) * int(row["length"]) for row in episodes) / steps
         use = [float(last[f"utilisation_{i}"]) for i in range(13)]
         assert by_seed["vte"][k] == pytest.approx(error) and by_seed["steps"][k] == pytest.approx(
-            steps / ROBOT_EPISODES
+            steps / FINAL_EPISODES
         )
         assert by_seed["util_p"][k] == pytest.approx((use[0] + use[6]) / 2)  # the hips' pitch
         assert by_seed["util_d"][k] == pytest.approx((use[4] + use[5] + use[10] + use[11]) / 4)
-        assert by_seed["fall_pct"][k] == 100 * sum(float(row["fell"]) for row in episodes) / ROBOT_EPISODES
+        assert by_seed["fall_pct"][k] == 100 * sum(float(row["fell"]) for row in episodes) / FINAL_EPISODES
         assert 0 < by_seed["commanded"][k] < math.sqrt(1.25)  # 1 m/s ahead and .5 sideways at most
     assert result.violations == 0 and next(f for f in findings(real)).verdict == "holds"
 
@@ -377,7 +382,7 @@ def test_the_whole_report_without_torch_or_mujoco(real, tmp_path):
     kinds = ("learning", "radar", "reachable", "density")
     for task in ("G1-flat", "H1-flat"):
         assert all((tmp_path / "out" / "figures" / f"{kind}-{task}-paper-fastsac.png").exists() for kind in kinds)
-    assert page.count("does not walk: falls in ") == 3 and " of 100 episodes a seed, VTE " in page
+    assert page.count("does not walk: falls in ") == 3 and f" of {FINAL_EPISODES} episodes a seed, VTE " in page
     results = (tmp_path / "out" / "tables" / "results.md").read_text(encoding="utf-8")
     assert "(a) task-level performance" in results and "(b) use of the limits" in results
     assert "all runs set actor_hidden=16x16, atoms=11, critic_hidden=16x16, seconds=1.0" in results

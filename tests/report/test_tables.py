@@ -84,6 +84,22 @@ def test_markdown(results):
     )
 
 
+def test_limits_with_an_acceleration_have_columns_for_it(tmp_path):
+    """Only the tables and pages of runs that have measured it; a run without it has a dash."""
+    bent = {"acceleration_utilisation": 0.5, "acceleration_utilisation_max": 0.75, "acceleration_violations": 3}
+    runs = [*cell([100.0, 200.0], measures=bent), *cell([150.0, 150.0], layer="post")]
+    results = load(write_campaign(tmp_path / "c", runs))
+    text = markdown(tables(results)[0])
+    assert "HalfCheetah-v5 Util | HalfCheetah-v5 Util-A |" in text
+    assert "| 0.500 ± 0.000 | 0.500 ± 0.000 |\n" in text and "| 0.500 ± 0.000 | – |\n" in text
+    page = render(results, [], tmp_path)
+    assert "Acceleration used" in page and "Acceleration violations" in page
+    rows = {row["method"]: row for row in tidy(results) if row["metric"] == "acceleration_utilisation"}
+    assert rows.keys() == {"ddsrad"} and rows["ddsrad"]["mean"] == 0.5
+    plain = load(write_campaign(tmp_path / "p", cell([100.0, 200.0])))
+    assert "Util-A" not in markdown(tables(plain)[0]) and "Acceleration used" not in render(plain, [], tmp_path)
+
+
 def test_seed_by_seed(results):
     (table,) = seed_tables(results)
     text = markdown(table)

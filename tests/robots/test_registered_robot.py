@@ -11,8 +11,7 @@ from slewrl.envs.tasks import check_gymnasium_task, is_locomotion, make_vec_env,
 from slewrl.integrations.simulator import default_limits
 from slewrl.locomotion.tasks import NOISE, TASKS
 from slewrl.report.figures import increments
-from slewrl.robots import ROBOTS
-from slewrl.robots.groups import find_robot, groups_of
+from slewrl.robots import ROBOTS, find_robot, groups_of
 from slewrl.training.policy import load_policy
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec
@@ -79,8 +78,6 @@ def test_worlds_of_it_step(toy):
 
 
 def test_a_robots_facts_are_read_without_torch():
-    code = (
-        "import sys; from slewrl.robots.groups import find_robot as f; f('G1-flat').pair; print('torch' in sys.modules)"
-    )
+    code = "import sys; from slewrl.robots import find_robot as f; f('G1-flat').pair; print('torch' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out == "False\n"

@@ -655,6 +655,13 @@ def test_the_default_pose_is_a_place_to_start_from(name):
     limits.box(pose)
 
 
+@pytest.mark.parametrize("name", ["h1", "g1"])
+def test_a_share_of_the_datasheet_keeps_the_acceleration_that_a_preset_names(name):
+    whole, half = (ROBOTS[name].rate_limits("spec_acceleration", safety=share) for share in ("1", "0.5"))
+    np.testing.assert_allclose(half.acceleration, whole.acceleration / 2, rtol=1e-12)
+    assert ROBOTS[name].rate_limits("spec", safety="0.5").acceleration is None
+
+
 def test_what_a_robot_cannot_give():
     with pytest.raises(KeyError, match="H1 has no preset 'papr'; it has: paper, spec, tight"):
         ROBOTS["h1"].rate_limits("papr")

@@ -1,5 +1,6 @@
 """Training under acceleration limits: every agent keeps them from the first step on, and resumes bit for bit."""
 
+import shutil
 from dataclasses import replace
 from fractions import Fraction
 
@@ -116,6 +117,25 @@ def test_every_agent_keeps_the_limits_and_resumes_bit_for_bit(name, tmp_path, un
     assert (fastest > 1.5 * REACHER.acceleration).all()  # it was the acceleration that limited, step after step
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_fastsac_compiled_keeps_the_limits(tmp_path, under):
+    """A run whose updates are compiled: the box is traced, and no command breaks a limit."""
+    if shutil.which("g++") is None:
+        pytest.skip("torch.compile's default backend needs g++, which this machine does not have")
+    under(REACHER)
+    options = AGENTS["fastsac"]["agent_options"] | {"compile": True}
+    spec, folder = replace(spec_of("fastsac", steps=240), agent_options=options), RunFolder(tmp_path / "run")
+    check_spec(spec)
+    folder.create(spec)
+    assert train(spec, folder)
+    rows = np.atleast_1d(np.genfromtxt(folder.path / "train.csv", delimiter=",", names=True))
+    found = np.genfromtxt(folder.path / "eval.csv", delimiter=",", names=True)
+    assert rows["violations"][-1] == 0 and (found["acceleration_violations"] == 0).all()
+    assert np.isfinite(rows["critic_loss"]).all() and (found["acceleration_utilisation"] > 0).all()
+    torch._dynamo.reset()
+
+
 def test_a_run_has_a_column_for_violations_of_the_acceleration(tmp_path, under):
     under(REACHER)
     spec, folder = spec_of("sac", steps=120), RunFolder(tmp_path / "run")
@@ -140,10 +160,39 @@ def test_evaluations_count_acceleration_apart():
     assert [row["acceleration_violations"] for row in result.episodes()] == [49, 49]
 
 
+def test_the_utilisation_of_the_acceleration_by_hand():
+    """A ratio of sums, as the rate's: |change of the increment| over what the limits allow in its direction."""
+    limits = RateLimits(1, -4, 4, names=["a", "b"], acceleration=[0.5, 0.5], deceleration=[0.25, 1])
+    path = np.array([[0, 0], [0.5, 0.25], [0.75, 0.5], [0.875, 0.125]])
+    # increments .5 .25 .125 and .25 .25 -.375; from rest, then slowing a by D = .25, and turning b, by v + A at most
+    changes, allowed = [[0.5, 0.25], [0.25, 0], [0.125, 0.625]], [[0.5, 0.5], [0.25, 0.5], [0.25, 0.75]]
+    use = rate_use(path, limits)
+    assert use.acceleration_violations == 0
+    assert use.acceleration_utilisation == pytest.approx(np.mean(np.sum(changes, -1) / np.sum(allowed, -1)))
+    assert use.acceleration_utilisation_max == 1.0
+    slack = rate_use(path / 2, limits)
+    assert 0 < slack.acceleration_utilisation_max < 1
+    assert np.isnan(rate_use(path, RateLimits(1, [-4, -4], 4)).acceleration_utilisation)
+
+
+def test_the_utilisation_of_the_acceleration_has_columns(tmp_path, under, slewrl):
+    under(REACHER)
+    spec, folder = spec_of("sac", steps=120), RunFolder(tmp_path / "run")
+    folder.create(spec)
+    assert train(spec, folder)
+    shown = slewrl("evaluate", folder.path, "--episodes", 2).stdout
+    assert "acceleration_violations" in shown and "acceleration_utilisation" in shown
+    for name in ("eval.csv", "evaluation/episodes.csv"):
+        table = np.genfromtxt(folder.path / name, delimiter=",", names=True)
+        assert (table["acceleration_utilisation"] > 0).all()
+        assert (table["acceleration_utilisation"] <= table["acceleration_utilisation_max"]).all()
+        assert (table["acceleration_utilisation_max"] <= 1).all()
+
+
 def test_without_an_acceleration_there_is_no_such_column():
     use = rate_use(np.zeros((3, 2)), RateLimits(0.3, -1, 1, names=["shoulder", "elbow"]))
     plain = Evaluation(np.zeros(1), np.array([2]), (use,), 0, np.zeros((2, 2)), ({},))
-    assert "acceleration_violations" not in {**plain.row(), **plain.episodes()[0]}
+    assert not [name for name in {**plain.row(), **plain.episodes()[0]} if "acceleration" in name]
 
 
 @pytest.mark.parametrize("name", ["ppo", "ppo, action", "ppo_lag", "fastsac"])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from forked import extending
 from test_train import Counter
+from tiny_campaign import InProcess
 
 from slewrl import RateLimits
 from slewrl.agents.replay import ROWS, Replay, capacity_of
@@ -29,7 +30,7 @@ from slewrl.training.trainer import Trainer, train, train_locked
 ROW_EVERY = 100
 """Steps between rows of train.csv, here: runs are short."""
 BASE = RunSpec(
-    task="Pendulum-v1", learning_starts=60, batch_size=8, evaluate_every=200, evaluate_episodes=1, seed=7,
+    task="Pendulum-v1", learning_starts=140, batch_size=8, evaluate_every=200, evaluate_episodes=1, seed=7,
     agent_options={"hidden": [8]},
 )  # fmt: skip
 FAST = {"actor_hidden": [8], "critic_hidden": [8], "n_steps": 3, "updates": 1, "policy_every": 1}
@@ -58,6 +59,7 @@ falls: what was counted when a last row came too early must not be lost."""
 @pytest.fixture(autouse=True)
 def _rows_often(monkeypatch):
     monkeypatch.setattr("slewrl.training.resume.LOG_EVERY", ROW_EVERY)
+    monkeypatch.setattr("slewrl.campaign.worker.EPISODES", 2)
 
 
 def trained(path: Path, spec: RunSpec) -> RunFolder:
@@ -123,19 +125,19 @@ QUICK = ("sac", "ppo", "two environments")
     ],
 )
 def test_a_finished_run_goes_on(tmp_path, whole, name, old):
-    """400 is a multiple of both intervals, 300 of that of train.csv, 350 and 530 of none.
+    """400 is a multiple of both intervals, 300 of that of train.csv, 350 and 430 of none.
 
     From its last checkpoint: that is all a campaign leaves. Robots' episodes end at 340 steps, the next after 400.
     """
     folder = trained(tmp_path / "run", replace(SPECS[name], steps=old))
     checkpoint.keep_last(folder.checkpoints)
-    assert end(extended(folder, 530)) == whole(name, 530)
+    assert end(extended(folder, 430)) == whole(name, 430)
 
 
 @pytest.mark.parametrize("name", SPECS)
 def test_a_stopped_run_goes_on_beyond_its_budget(tmp_path, whole, name):
     folder = stopped(tmp_path / "run", replace(SPECS[name], steps=350), 250)
-    assert end(extended(folder, 530)) == whole(name, 530)
+    assert end(extended(folder, 430)) == whole(name, 430)
 
 
 def test_rows_that_only_a_last_step_logs_are_taken_back(tmp_path):
@@ -148,7 +150,7 @@ def test_rows_that_only_a_last_step_logs_are_taken_back(tmp_path):
 @pytest.mark.parametrize("name", ["sac", "ppo", "three environments"])
 def test_twice(tmp_path, whole, name):
     folder = trained(tmp_path / "run", replace(SPECS[name], steps=150))
-    assert end(extended(extended(folder, 350), 530)) == whole(name, 530)
+    assert end(extended(extended(folder, 350), 430)) == whole(name, 430)
 
 
 def test_twice_before_the_first_took_effect(tmp_path, whole):
@@ -157,7 +159,7 @@ def test_twice_before_the_first_took_effect(tmp_path, whole):
     with folder.lock():
         extend(folder, 200)
         Trainer(extend(folder, 350), folder)
-    assert not folder.done and end(extended(folder, 530)) == whole("two environments", 530)
+    assert not folder.done and end(extended(folder, 430)) == whole("two environments", 430)
 
 
 def test_a_run_without_a_checkpoint_yet_begins_again(tmp_path, whole):
@@ -166,12 +168,12 @@ def test_a_run_without_a_checkpoint_yet_begins_again(tmp_path, whole):
     trainer = Trainer(spec, folder)
     trainer.advance()
     folder.append("train.csv", trainer.train_row())
-    assert end(extended(folder, 530)) == whole("sac", 530)
+    assert end(extended(folder, 430)) == whole("sac", 430)
 
 
 def test_the_command_can_be_given_again(tmp_path, whole):
-    folder = stopped(tmp_path / "run", replace(BASE, steps=530), 250)
-    assert end(extended(folder, 530)) == whole("sac", 530)
+    folder = stopped(tmp_path / "run", replace(BASE, steps=430), 250)
+    assert end(extended(folder, 430)) == whole("sac", 430)
 
 
 def test_a_policy_can_be_had_in_between(tmp_path):
@@ -189,6 +191,7 @@ def evaluated(tmp_path_factory):
     """A finished run as a campaign leaves it, with its replay."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("slewrl.training.resume.LOG_EVERY", ROW_EVERY)
+        patch.setattr("slewrl.campaign.worker.EPISODES", 2)
         folder = RunFolder(tmp_path_factory.mktemp("evaluated") / "run")
         folder.create(replace(SPECS["two environments"], steps=150))
         assert work(folder.path, keep_replay=True) == FINISHED
@@ -199,22 +202,22 @@ def final_evaluation(folder: RunFolder) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder.path / "final").iterdir()}
 
 
-@pytest.mark.parametrize("calls", range(1, 16))
+@pytest.mark.parametrize("calls", range(1, 18))
 def test_killed_at_any_moment_it_is_the_old_run_or_the_new_one(tmp_path, whole, evaluated, calls):
-    """Calls 1 to 6 remove DONE and the final evaluation, 7 and 8 put run.json in its place, 9 to 12 the rows."""
+    """Calls 1 to 8 remove DONE and the final evaluation, 9 and 10 put run.json in its place, 11 to 14 the rows."""
     folder, old = RunFolder(tmp_path / "run"), end(evaluated)
     shutil.copytree(evaluated.path, folder.path)
-    assert extending(folder.path, 530, calls, ROW_EVERY) == -signal.SIGKILL
+    assert extending(folder.path, 430, calls, ROW_EVERY) == -signal.SIGKILL
     assert folder.done == (calls == 1) and state_of(folder) == ("done" if calls == 1 else "stopped")
     sizes = [(run.path / "replay" / ROWS).stat().st_size for run in (folder, evaluated)]
-    assert (folder.spec().steps == 530, sizes[0] > sizes[1]) == (calls > 8, calls > 11)
+    assert (folder.spec().steps == 430, sizes[0] > sizes[1]) == (calls > 10, calls > 13)
     if folder.spec().steps == 150:
         assert work(folder.path, keep_replay=True) == FINISHED and state_of(folder) == "done"
         assert end(folder) == old and final_evaluation(folder) == final_evaluation(evaluated)
-        extended(folder, 530)
+        extended(folder, 430)
     else:
         assert train(folder.spec(), folder)  # as --resume, without --steps
-    assert end(folder) == whole("two environments", 530)
+    assert end(folder) == whole("two environments", 430)
     assert [path.name for path in (folder.path / "replay").iterdir()] == [ROWS]
 
 
@@ -226,7 +229,7 @@ def test_half_a_final_evaluation_is_none(tmp_path, evaluated, monkeypatch):
         killed.setattr(
             "slewrl.training.extend.shutil.rmtree", lambda path: (path / "density.csv").unlink() or raise_interrupt()
         )
-        extend(folder, 530)
+        extend(folder, 430)
     assert work(folder.path, keep_replay=True) == FINISHED
     assert final_evaluation(folder) == final_evaluation(evaluated)
 
@@ -307,14 +310,14 @@ def test_the_last_checkpoint_of_an_older_slewrl(tmp_path, whole, old):
     """Where it has rows too many, the one before leads to the same end."""
     folder = trained(tmp_path / "run", replace(BASE, steps=old))
     without_notes(folder)
-    assert end(extended(folder, 530)) == whole("sac", 530)
+    assert end(extended(folder, 430)) == whole("sac", 430)
 
 
 def test_and_of_one_that_kept_no_other(tmp_path):
     folder = trained(tmp_path / "run", replace(BASE, steps=350))
     without_notes(folder)
     checkpoint.keep_last(folder.checkpoints)
-    refused(folder, 530, checkpoint.CheckpointError, "the last of a run of 350 steps by an older slewrl: its logs have")
+    refused(folder, 430, checkpoint.CheckpointError, "the last of a run of 350 steps by an older slewrl: its logs have")
 
 
 class Short(Counter):
@@ -465,7 +468,7 @@ def test_collected_results_are_not_overwritten_with_another_budget(tmp_path):
 
 # ---------------------------------------------------------------- the commands
 
-SMALL = ("--task", "Pendulum-v1", "--learning-starts", "60", "--evaluate-every", "200", "--evaluate-episodes", "1",
+SMALL = ("--task", "Pendulum-v1", "--learning-starts", "140", "--evaluate-every", "200", "--evaluate-episodes", "1",
          "--no-tensorboard", "--set", "agent.hidden=[8]")  # fmt: skip
 
 
@@ -488,9 +491,10 @@ def test_a_budget_of_the_usual_size_is_one_that_was_asked_for(slewrl):
     assert "(default: 1000000)" in " ".join(slewrl("train", "--help").stdout.replace("│", "").split())
 
 
-def test_the_campaign_command_extends(slewrl, tmp_path):
+def test_the_campaign_command_extends(slewrl, tmp_path, monkeypatch):
+    monkeypatch.setattr("slewrl.campaign.runner.start", InProcess)
     (tmp_path / "mine.yaml").write_text(
-        "base: {task: Pendulum-v1, learning_starts: 60, evaluate_every: 200, evaluate_episodes: 1, batch_size: 8, "
+        "base: {task: Pendulum-v1, learning_starts: 140, evaluate_every: 200, evaluate_episodes: 1, batch_size: 8, "
         "agent_options: {hidden: [8]}, steps: 150}\ngrid: {seed: [1]}\n"
     )
     command = ("campaign", "run", "mine.yaml", "--out", "c", "--workers", "1")

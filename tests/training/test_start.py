@@ -90,6 +90,62 @@ def test_it_goes_on_bit_for_bit_and_is_made_again_though_the_other_is_gone(sourc
     assert not plain.start.exists() and spec.key != replace(spec, start="").key
 
 
+@pytest.mark.parametrize("agent", ["sac", "td3"])
+def test_under_an_acceleration_limit_a_policy_of_the_rate_limit_goes_on(agent, tmp_path):
+    """Its networks give the same latents and values, whatever v_prev is."""
+    there = trained(tmp_path / "there", of(agent, limits="tight"))
+    spec, folder = of(agent, start=str(there.path), seed=8, limits="tight_acceleration"), RunFolder(tmp_path / "here")
+    check_spec(spec)
+    folder.create(spec)
+    before, after = (Trainer(*pair).agent for pair in ((there.spec(), there), (spec, folder)))
+    before.load_weights(checkpoint.use_newest(there.checkpoints, dict)[0]["agent"])
+    rng = torch.Generator().manual_seed(3)
+    observation, velocity = torch.randn(64, 3, generator=rng), torch.rand(64, 1, generator=rng)
+    prev = 4 * torch.rand(64, 1, generator=rng) - 2
+    rows = [torch.cat(parts, -1) for parts in ((observation, prev), (observation, velocity, prev))]
+    latents = [one.latent_module()(row) for one, row in zip((before, after), rows, strict=True)]
+    assert torch.allclose(*latents, atol=1e-6)
+    actions = torch.rand(64, 1, generator=rng)
+    pairs = zip((before.critics, after.critics), rows, strict=True)
+    assert torch.allclose(*[net.forward(torch.cat([row, actions], -1)).clone() for net, row in pairs], atol=1e-5)
+    assert train(spec, folder)
+
+
+def test_so_it_does_with_another_option_of_the_task(tmp_path):
+    there = trained(tmp_path / "there", of("sac", limits="tight"))
+    here = of("sac", start=str(there.path), limits="tight_acceleration", task_options={"action_rate_l2": 0.1})
+    check_spec(here)
+
+
+def test_what_an_acceleration_limit_does_not_let_over_is_refused(tmp_path):
+    sharp = trained(tmp_path / "sharp", of("sac", limits="tight_acceleration"))
+    with pytest.raises(ValueError, match="its limits have an acceleration, this run's have none"):
+        check_spec(of("sac", start=str(sharp.path), limits="tight"))
+    options = {**SMALL["sac"], "critic_input": "increment"}
+    plain = trained(tmp_path / "plain", replace(of("sac", limits="tight"), agent_options=options))
+    with pytest.raises(ValueError, match="critic_input=increment has another meaning"):
+        check_spec(replace(of("sac", start=str(plain.path), limits="tight_acceleration"), agent_options=options))
+
+
+def test_networks_without_v_prev_are_refused_where_they_are_not_widened(tmp_path):
+    there = trained(tmp_path / "there", of("ppo", limits="tight"))
+    with pytest.raises(ValueError, match="its networks are not of this run's size or kind"):
+        check_spec(of("ppo", start=str(there.path), limits="tight_acceleration"))
+
+
+def test_the_warm_up_acts_by_the_weights(source, tmp_path):
+    """Uniform actions would fill the replay buffer with what no policy here does."""
+    spec, folder = replace(SPEC, start=str(source.path), seed=8), RunFolder(tmp_path / "here")
+    folder.create(spec)
+    acted, uniform = Trainer(spec, folder), Trainer(replace(spec, start=""), RunFolder(tmp_path / "plain"))
+    for trainer in (acted, uniform):
+        while trainer.step < 50:
+            trainer.advance()
+    fresh = Trainer(spec, folder).agent.generator.get_state()
+    assert not equal(acted.agent.generator.get_state(), fresh)  # which the policy's noise is drawn from
+    assert equal(uniform.agent.generator.get_state(), fresh)
+
+
 def test_a_copy_that_was_changed_is_refused(source, tmp_path):
     folder = trained(tmp_path / "here", replace(SPEC, start=str(source.path)))
     folder.start.write_bytes(folder.start.read_bytes()[:-1])

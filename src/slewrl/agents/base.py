@@ -7,20 +7,24 @@ To add one: a file with a config dataclass and a subclass of ``OffPolicy`` (it l
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from slewrl.agents.replay import Batch, Replay
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
 
+if TYPE_CHECKING:
+    from slewrl.agents.replay import Batch, Replay
+
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
-Sample = Callable[[], Batch]
+Sample = Callable[[], "Batch"]
 """Draws a batch from the replay buffer."""
+RECENT = 0.1
+"""An average of weights covers at most this share of the updates so far: a short run leaves out its beginning."""
 
 
 class Layout(Protocol):
@@ -101,7 +105,7 @@ class Agent(Protocol):
             log: whether to return ``columns``.
         """
 
-    def sample(self, replay: Replay, size: int, rng: np.random.Generator) -> Batch:
+    def sample(self, replay: "Replay", size: int, rng: np.random.Generator) -> "Batch":
         """A batch to learn from; by default of single steps."""
         return replay.sample(size, rng)
 
@@ -139,7 +143,7 @@ class OffPolicy(Agent, Protocol):
         """Updates after one step of every environment."""
 
     @abstractmethod
-    def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
+    def update(self, batch: "Batch", log: bool = False) -> dict[str, float]:
         """One update from a batch, which it may overwrite; returns the values to ``log``."""
 
     def record(self, reward: Floats, next_observation: Floats, terminated: Bools, ended: Bools) -> bool:
@@ -152,3 +156,8 @@ class OffPolicy(Agent, Protocol):
         for _ in range(self.updates_per_step(environments)):
             logged = self.update(sample(), log)
         return logged
+
+
+def averaging_rate(rate: float, updates: int) -> float:
+    """How far the average moves towards the actor after its ``updates``-th update: ``rate``, and more at the start."""
+    return max(rate, min(1.0, 1 / (RECENT * updates)))

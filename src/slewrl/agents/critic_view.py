@@ -5,18 +5,23 @@ import torch
 from torch import Tensor
 
 from slewrl.limits import RateLimits
-from slewrl.limits.augmented import previous_action
+from slewrl.limits.augmented import previous_action, previous_velocity
 
 
 class CriticView:
     """Maps the judged action to the critics' input, and gradients back.
 
     ``kind`` is "action" or "increment", (judged - a_prev) / delta, with the larger delta where up and down differ.
+    With an acceleration limit A an increment is what a policy can choose of it: (judged - a_prev - v_prev) / A.
     """
 
     def __init__(self, limits: RateLimits, kind: str) -> None:
         self.joints, self.kind = limits.dim, kind
-        self.per_unit = torch.from_numpy(1 / np.maximum(limits.up, limits.down)).float()
+        self.moving = limits.acceleration is not None
+        unit = np.maximum(limits.up, limits.down)
+        if limits.acceleration is not None and limits.deceleration is not None:
+            unit = np.maximum(limits.acceleration, limits.deceleration)
+        self.per_unit = torch.from_numpy(1 / unit).float()
 
     def write(self, out: Tensor, judged: Tensor, observation: Tensor) -> None:
         """Write the critics' input for ``judged`` (B, d) at augmented observations (B, n) into ``out`` (B, d)."""
@@ -25,6 +30,8 @@ class CriticView:
                 out.copy_(judged)
             return
         torch.sub(judged, previous_action(observation, self.joints), out=out)
+        if self.moving:
+            out.sub_(previous_velocity(observation, self.joints))
         out.mul_(self.per_unit)
 
     def back(self, grad: Tensor) -> Tensor:

@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from slewrl.agents.averaging import averaging_rate
-from slewrl.agents.base import Layout, OffPolicy
+from slewrl.agents.base import Layout, OffPolicy, averaging_rate
 from slewrl.agents.c51 import project
 from slewrl.agents.config import (
     BETAS,

@@ -72,6 +72,17 @@ class Ensemble(Copied):
         twin._nets = self._layers(twin.flat, self.grad)
         return twin
 
+    def widened(self, flat: Tensor, at: int, inputs: int) -> Tensor:
+        """Parameters of such an ensemble without the ``inputs`` from ``at`` on, as parameters of this one.
+
+        Their weights are 0, so that outputs are the same; ``flat`` itself is returned if it is not of that size.
+        """
+        fan_out = self.sizes[1]
+        if flat.numel() != self.flat.numel() - self.members * inputs * fan_out:
+            return flat
+        before, after = flat.view(self.members, -1).tensor_split([at * fan_out], -1)
+        return torch.cat([before, flat.new_zeros(self.members, inputs * fan_out), after], -1).flatten()
+
     def member(self, j: int) -> "Ensemble":
         """Member j as an ensemble of one, on the same parameters, with buffers of its own; it only runs forward."""
         one = self._shared()

@@ -37,6 +37,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {
                 "initial_temperature": 1.0,
                 "temperature_rate": 3e-4,
                 "target_entropy_per_joint": -1.0,
+                **dict.fromkeys(("calm", "caps", "caps_spatial", "l2c2"), 0.0),
             },
         ),
     },

@@ -2,27 +2,42 @@
 
 The limits enter in three places: the layer maps (mean, std, noise) and the box of the previous action to an action and
 its log-probability, the critic judges ``action.judged``, and the actor's loss has ``penalty_weight * action.penalty``.
+Terms for calm commands (`smoothness.py`) are off unless asked for.
 Networks (`nets.py`) and layers have hand-written backward passes.
 """
 
 import copy
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from slewrl.agents.averaging import averaging_rate
-from slewrl.agents.base import OffPolicy
-from slewrl.agents.config import COUNT, FINITE, NETWORK, POSITIVE, RANGE, SHARE, SWITCH, WIDTHS, Checked, one_of
+from slewrl.agents.base import OffPolicy, averaging_rate
+from slewrl.agents.config import (
+    COUNT,
+    FINITE,
+    NETWORK,
+    NOT_NEGATIVE,
+    POSITIVE,
+    RANGE,
+    SHARE,
+    SWITCH,
+    WIDTHS,
+    Checked,
+    one_of,
+)
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.nets import Adam, Ensemble, as_module
-from slewrl.agents.replay import Batch
+from slewrl.agents.smoothness import Smoothness, Weights
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision, Draw
 from slewrl.limits import RateLimits
+
+if TYPE_CHECKING:
+    from slewrl.agents.replay import Batch
 
 NETS = ("actor", "averaged", "critics", "targets")
 STEPS = ("actor_step", "critic_step", "alpha_step")
@@ -62,6 +77,17 @@ class SACConfig(Checked):
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
     log_std_range: Annotated[tuple[float, float], RANGE] = (-20.0, 2.0)
     """The actor's log standard deviation is clipped to this; ours."""
+    calm: Annotated[float, SHARE] = 0.0
+    """How calm the commands should be, from 0 (off) to 1: charges for the change of (a - a_prev) / delta between
+    successive states, of the actor's mean. `smoothness.py` has this and the next four."""
+    caps: Annotated[float, NOT_NEGATIVE] = 0.0
+    """Weight of CAPS's temporal smoothness."""
+    caps_spatial: Annotated[float, NOT_NEGATIVE] = 0.0
+    """Weight of CAPS's spatial smoothness."""
+    caps_noise: Annotated[float, POSITIVE] = 0.05
+    """Standard deviation of the noise of CAPS's spatial smoothness, in the units of the state."""
+    l2c2: Annotated[float, NOT_NEGATIVE] = 0.0
+    """Weight of L2C2's smoothness of the policy."""
 
 
 class SAC(Copied, OffPolicy):
@@ -94,6 +120,8 @@ class SAC(Copied, OffPolicy):
         self.log_alpha = torch.tensor([math.log(config.initial_temperature)])
         self.target_entropy = layer.target_entropy(limits) + (config.target_entropy_per_joint + 1) * d
         self.view = CriticView(limits, config.critic_input)
+        weights = Weights(*(getattr(config, name) for name in Weights._fields))
+        self.smoothness = Smoothness(weights, limits, layer)
         self.updates = 0
         self.utility = torch.zeros(1)
         """The smaller Q of the last batch the actor was updated on, (B,)."""
@@ -122,7 +150,7 @@ class SAC(Copied, OffPolicy):
         """See ``OffPolicy``."""
         return environments * self.config.updates
 
-    def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
+    def update(self, batch: "Batch", log: bool = False) -> dict[str, float]:
         """One step of the critics and targets and, every ``policy_delay`` times, of the actor and the temperature."""
         alpha = math.exp(self.log_alpha.item())
         self.updates += 1
@@ -145,7 +173,7 @@ class SAC(Copied, OffPolicy):
         return losses
 
     @torch.no_grad()
-    def target(self, batch: Batch, judged: Tensor, log_prob: Tensor, alpha: float) -> Tensor:
+    def target(self, batch: "Batch", judged: Tensor, log_prob: Tensor, alpha: float) -> Tensor:
         """y = r + gamma (1 - terminated) (min_j Q'_j(s~', a') - alpha log pi(a' | s~')), shape (B,).
 
         The last B rows of ``judged`` (..., d) and of ``log_prob`` (...,) are those of the actions sampled at s~'.
@@ -157,7 +185,7 @@ class SAC(Copied, OffPolicy):
         return torch.from_numpy(batch.reward.numpy() + discount * value)
 
     @torch.no_grad()
-    def _update_actor(self, batch: Batch, alpha: float, heads: "_Heads", draw: Draw) -> Tensor:
+    def _update_actor(self, batch: "Batch", alpha: float, heads: "_Heads", draw: Draw) -> Tensor:
         """Eq. (actor_loss): E[alpha log pi - min_j Q_j] + lambda E[penalty] over s~; returns min Q, (B,).
 
         ``draw`` has 2B rows, for s~ and s~'; the loss depends on the first half.
@@ -169,8 +197,20 @@ class SAC(Copied, OffPolicy):
         to_log_prob, to_penalty = torch.full((2, size), 1 / size) * torch.tensor([[alpha], [self.layer.penalty_weight]])
         to_output = self._heads_backward(heads, *draw.vjp_fn(to_action / -size, to_log_prob, to_penalty))
         self.actor.backward(batch.observations, to_output[None])
+        if self.smoothness.on:
+            self._add_smoothness(batch, to_action)
         self.actor_step.step()
         return utility
+
+    def _add_smoothness(self, batch: "Batch", to_action: Tensor) -> None:
+        """Add to the actor's gradient that of the terms in `smoothness.py`; ``to_action`` is dQ/da, (B, d)."""
+        before = self.actor.grad.clone()
+        seen = self.smoothness.observations(batch, lambda x: self._heads(self.actor.forward(x)[0]).mean, self.generator)
+        heads = self._heads(self.actor.forward(seen)[0])
+        weight = self.smoothness.calm_weight(to_action)
+        to_mean = self.smoothness.to_mean(heads.mean, seen, batch.terminated, weight)
+        self.actor.backward(seen, self._heads_backward(heads, to_mean, torch.zeros_like(to_mean))[None])
+        self.actor.grad.add_(before)
 
     def _update_temperature(self, entropy: float) -> None:
         """One step on the loss log alpha (entropy - target entropy)."""

@@ -6,21 +6,22 @@ into F_t.
 
 import copy
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from slewrl.agents.averaging import averaging_rate
-from slewrl.agents.base import OffPolicy
+from slewrl.agents.base import OffPolicy, averaging_rate
 from slewrl.agents.config import COUNT, NETWORK, NOT_NEGATIVE, POSITIVE, SHARE, SWITCH, WIDTHS, Checked, one_of, or_none
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.nets import Adam, Ensemble, as_module
-from slewrl.agents.replay import Batch
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
+
+if TYPE_CHECKING:
+    from slewrl.agents.replay import Batch
 
 NETS = ("actor", "averaged", "critics", "target_actor", "target_critics")
 STEPS = ("actor_step", "critic_step")
@@ -114,7 +115,7 @@ class TD3(Copied, OffPolicy):
         """See ``OffPolicy``."""
         return environments * self.config.updates
 
-    def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
+    def update(self, batch: "Batch", log: bool = False) -> dict[str, float]:
         """One step of the critics and, every ``policy_delay`` times, of the actor and the targets."""
         self.updates += 1
         self.view.write(batch.action, batch.action, batch.observation)
@@ -132,7 +133,7 @@ class TD3(Copied, OffPolicy):
         return losses
 
     @torch.no_grad()
-    def target(self, batch: Batch, noise: Tensor) -> Tensor:
+    def target(self, batch: "Batch", noise: Tensor) -> Tensor:
         """y = r + gamma (1 - terminated) min_j Q'_j(s~', a'), a' from the smoothed target latent; shape (B,)."""
         clip = self.config.target_noise_clip
         smoothing = (self.config.target_noise * noise).clamp_(-clip, clip)
@@ -144,7 +145,7 @@ class TD3(Copied, OffPolicy):
         return torch.from_numpy(batch.reward.numpy() + discount * q.min(0))
 
     @torch.no_grad()
-    def _update_actor(self, batch: Batch) -> Tensor:
+    def _update_actor(self, batch: "Batch") -> Tensor:
         """Eq. (actor_loss) without entropy: E[-Q_1] + lambda E[penalty]; returns Q_1, (B,)."""
         latent = self._bounded(self.actor.forward(batch.observation)[0])
         judged, penalty, vjp_fn = self.layer.vjp(latent, self.limits.box_after(batch.observation))

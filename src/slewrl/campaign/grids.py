@@ -33,6 +33,7 @@ CAMPAIGNS = Registry(
         "recipe": "slewrl.campaign.grids:recipe",
         "td3-noise": "slewrl.campaign.grids:td3_noise",
         "acceleration": "slewrl.campaign.grids:acceleration",
+        "calm": "slewrl.campaign.grids:calm",
         "mini": "slewrl.campaign.grids:mini",
     },
 )
@@ -111,6 +112,31 @@ def acceleration() -> Campaign:
     base = RunSpec("HalfCheetah-v5", steps=60_000, learning_starts=5_000)
     runs = grid(base, limits=("tight_acceleration", "tight"), seed=SEEDS[:3])
     return Campaign("acceleration", "SAC with DD-SRad on HalfCheetah-v5: rate and acceleration limits", runs)
+
+
+CALM = (0.1, 0.2, 0.35, 0.6, 1.0)
+"""Values of ``calm`` in its study."""
+CUTOFFS = (2.0, 4.0, 8.0)
+"""Hz: cut-offs of filters in the study of calm; 10 Hz is what steps of .05 s resolve."""
+
+
+def calm() -> Campaign:
+    """What stops the shaking: our knob beside filters, prices and CAPS, all under the same limit (docs/calm.md)."""
+    reacher = RunSpec("Reacher-v5", steps=20_000, learning_starts=2_000)
+    cheetah = RunSpec("HalfCheetah-v5", steps=40_000, learning_starts=5_000)
+    prices = {"Reacher-v5": (0.1, 1.0, 10.0), "HalfCheetah-v5": (1.0, 10.0, 100.0)}
+    runs: tuple[RunSpec, ...] = ()
+    for base, seeds in ((reacher, SEEDS[:3]), (cheetah, SEEDS[:1])):
+        runs += grid(base, layer=("ddsrad", "interval_srad", "boxpro", "dtanh", "post"), seed=seeds)
+        ours = [{"calm": value} for value in CALM]
+        runs += grid(base, layer=("ddsrad", "interval_srad"), agent_options=ours, seed=seeds)
+        clip = replace(base, layer="boxpro")
+        losses = [{name: weight} for name in ("caps", "l2c2") for weight in (0.1, 1.0, 10.0)]
+        runs += grid(clip, agent_options=losses, seed=seeds)
+        runs += grid(clip, task_options=[{"action_rate_l2": price} for price in prices[base.task]], seed=seeds)
+        filters = [{"filter": kind, "cutoff": hertz} for kind in ("ema", "butterworth") for hertz in CUTOFFS]
+        runs += grid(replace(base, layer="none"), task_options=filters, seed=seeds)
+    return Campaign("calm", "return against calm: our knob beside what people do against shaking", runs)
 
 
 def mini() -> Campaign:

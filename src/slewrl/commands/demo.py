@@ -228,7 +228,7 @@ def reachable_sets(limits: RateLimits) -> tuple[CampaignFigure, dict[str, float]
 
 def _sweep() -> torch.Tensor:
     """Latents (n, 2) from 0 to saturation in every direction."""
-    axis = torch.atanh(torch.linspace(-1, 1, 1001, dtype=torch.float64)[1:-1])
+    axis = torch.atanh(torch.linspace(-1, 1, 501, dtype=torch.float64)[1:-1])
     far = torch.logspace(0.7, 4, 25, dtype=torch.float64)
     axis = torch.cat([-far, axis, far])
     return torch.cartesian_prod(axis, axis)

@@ -15,9 +15,18 @@ from slewrl.io.console import Console, bold
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
 
-FOR_DATASHEETS = (
-    *("dt", "safety", "urdf", "bounds", "speeds", "acceleration", "deceleration", "continuous", "angles"),
-)
+FOR_DATASHEETS = (*("dt", "safety", "urdf", "bounds", "speeds", "continuous", "angles"),)
+LEGEND = {
+    "speed": "the most allowed, delta / dt",
+    "share": "delta as a share of the range low to high",
+    "acc/s²": "acceleration per second squared (+ speeding up, - slowing down)",
+    "acc": "acceleration per step squared",
+}
+"""What the columns of the table are."""
+NARROWER = ((), ("group",), ("group", "acc"), ("group", "acc", "share"))
+"""The columns that are left out until the table fits the terminal."""
+NAME = 24
+"""Longer joint names may be folded to fit it."""
 LOST = 0.01
 """The share of an acceleration lost to the grid of commands from which on it is said."""
 
@@ -49,7 +58,7 @@ class Limits:
     """Speeds, rad/s or m/s, instead of what the file says: NAME=SPEED ..., e.g. knee=12."""
     acceleration: tuple[str, ...] = ()
     """Acceleration limits, rad/s^2 or m/s^2, instead of what the file says: a number for all joints, NAME=VALUE ..., or
-    both, e.g. 15 wrist=30 finger=none; none is for no limit."""
+    both, e.g. 15 wrist=30 finger=none; none is for no limit. Of limits without a dt: per step squared."""
     deceleration: tuple[str, ...] = ()
     """The same for slowing down, where it differs."""
     continuous: tuple[str, ...] = ()
@@ -130,7 +139,13 @@ class Limits:
             raise ValueError(f"{' and '.join(given)} {verb} for a datasheet; {self.source} has its limits")
         limits = resolve_limits(self.source)
         excluded = set(matching(self.exclude, limits.names, self.source))
-        return limits.select([name for name in self.joints or limits.names if name not in excluded]), None, ()
+        limits = limits.select([name for name in self.joints or limits.names if name not in excluded])
+        if self.acceleration or self.deceleration:
+            limits = limits.with_acceleration(
+                dict(_accelerations("--acceleration", self.acceleration)),
+                dict(_accelerations("--deceleration", self.deceleration)),
+            )
+        return limits, None, ()
 
     def _bounds(self) -> Iterator[tuple[str, tuple[str, str]]]:
         wanted = "NAME=LOW,HIGH such as lift=-0.5,0.5"
@@ -162,9 +177,12 @@ def _accelerations(option: str, words: tuple[str, ...]) -> Iterator[tuple[str, s
 def print_limits(limits: "RateLimits", title: str, units: Mapping[str, str] | None = None) -> None:
     """Print a table of the joints, kappa and the volume ratio; ``units`` has the unit of each joint, if known."""
     console = Console()
-    table = _table(limits, title, with_groups=True)
-    if Measurement.get(console, console.options.update_width(1_000), table).maximum > console.width:
-        table = _table(limits, title, with_groups=False)
+    wide = console.options.update_width(1_000)
+    folded = max(0, max(map(len, limits.names)) - NAME)
+    for without in NARROWER:
+        table = _table(limits, title, without)
+        if Measurement.get(console, wide, table).maximum - folded <= console.width:
+            break
     console.print(table)
     console.print(_heterogeneity(limits, units))
     idle = [name for name, wide in zip(limits.names, limits.delta >= limits.high - limits.low, strict=True) if wide]
@@ -196,34 +214,38 @@ def _about_acceleration(limits: "RateLimits") -> Iterator[str]:
             yield f"lost of the {key} to the grid of commands: {', '.join(said)}"
 
 
-def _table(limits: "RateLimits", title: str, with_groups: bool) -> Table:
-    """A row per joint; on a narrow terminal names are folded, and no digit is cut."""
+def _table(limits: "RateLimits", title: str, without: Sequence[str]) -> Table:
+    """A row per joint, without some columns; on a narrow terminal names are folded, and no digit is cut."""
     title = f"{title}: {limits.dim} joint{'s' * (limits.dim > 1)}, {limits.units}"
-    legend = "speed: the most allowed, delta / dt; share: delta as a share of the range low to high"
-    limited = limits.acceleration is not None
-    if limited:
-        legend += "; acc/s²: acceleration per second squared, acc: per step squared (+ speeding up, - slowing down)"
+    rows = [_row(limits, i) for i in range(limits.dim)]
+    if limits.dt is None:  # accelerations are known per step only
+        without = [head.replace("acc", "acc/s²") for head in without]
+    heads = [head for head in rows[0] if head not in without]
+    legend = "; ".join(f"{head}: {LEGEND[head]}" for head in heads if head in LEGEND)
     table = Table(title=title, caption=legend, box=SIMPLE_HEAD, title_justify="left", caption_justify="left")
-    rows = []
-    for i, name in enumerate(limits.names):
-        up, down = limits.up[i], limits.down[i]
-        delta = f"{up:.5g}" if up == down else f"+{up:.5g} -{down:.5g}"
-        speed = "-" if limits.speed is None else f"{limits.speed[i]:.4g}"
-        low, high = limits.low[i], limits.high[i]
-        share = f"{limits.delta[i] / (high - low):.1%}"
-        groups = (limits.groups[i],) * with_groups
-        sharp = _acceleration_cells(limits, i) if limited else ()
-        rows.append((name, *groups, speed, delta, *sharp, f"{low:.4g}", f"{high:.4g}", share))
-    sharp = ("acc/s²", "acc") if limited else ()
-    heads = ("joint", *("group",) * with_groups, "speed", "delta", *sharp, "low", "high", "share")
-    for head, cells in zip(heads, zip(*rows, strict=True), strict=True):
+    for head in heads:
         if head in ("joint", "group"):
             table.add_column(head, overflow="fold")
         else:
-            table.add_column(head, justify="right", no_wrap=True, min_width=max(map(len, (head, *cells))))
+            widest = max(len(text) for text in (head, *(row[head] for row in rows)))
+            table.add_column(head, justify="right", no_wrap=True, min_width=widest)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(row[head] for head in heads))
     return table
+
+
+def _row(limits: "RateLimits", i: int) -> dict[str, str]:
+    """Joint i: heading -> text."""
+    up, down, low, high = (float(x[i]) for x in (limits.up, limits.down, limits.low, limits.high))
+    row = {
+        "joint": limits.names[i],
+        "group": limits.groups[i],
+        "speed": "-" if limits.speed is None else f"{limits.speed[i]:.4g}",
+        "delta": f"{up:.5g}" if up == down else f"+{up:.5g} -{down:.5g}",
+    }
+    if limits.acceleration is not None:
+        row |= zip(("acc/s²", "acc"), _acceleration_cells(limits, i), strict=True)
+    return {**row, "low": f"{low:.4g}", "high": f"{high:.4g}", "share": f"{limits.delta[i] / (high - low):.1%}"}
 
 
 def _acceleration_cells(limits: "RateLimits", i: int) -> tuple[str, str]:

@@ -19,8 +19,9 @@ RENDERING = "rendering; a MuJoCo episode of 1 000 frames takes a minute or two w
 class Evaluate:
     """Run a trained policy without exploration, and print and write the results.
 
-    Writes to the run's evaluation/ episodes.csv (one row per episode), density.csv (a histogram of increments) and
-    increments.csv (a sample of them).
+    Writes to the run's evaluation/ episodes.csv (one row per episode), density.csv (a histogram of increments),
+    increments.csv (a sample of them), calm.csv (how much each joint's commands shake) and commands.csv (those of the
+    first episode, for slewrl calm).
     """
 
     run_folder: tyro.conf.Positional[Path]
@@ -49,7 +50,7 @@ class Evaluate:
         for message in policy.complaints:
             console.print(message, style="yellow")
         console.print(table)
-        files = "episodes.csv, density.csv, increments.csv (docs/metrics.md defines every column)"
+        files = "episodes, density, increments, calm and commands.csv (docs/metrics.md defines every column)"
         console.print("wrote ", bold(self.run_folder / "evaluation"), f": {files}", sep="")
         return 0
 

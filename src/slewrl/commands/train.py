@@ -40,6 +40,8 @@ class Train:
     own is agent.minibatch."""
     set: tuple[str, ...] = ()
     """Any fields of the agent's config, the layer or the task: agent.NAME=VALUE layer.NAME=VALUE task.NAME=VALUE ..."""
+    calm: Annotated[float | None, tyro.conf.arg(metavar="0..1", help_behavior_hint="(default: 0, off)")] = None
+    """How calm sac's commands should be: 0 is off, 1 very calm (agent.calm; docs/calm.md)."""
     paper_mode: bool = False
     """The paper as printed: its recipe, entropy in action units, a tanh on the actor's mean (but none over a layer's
     own), its weight of BoxPre+ and radius of SRad-QP, and Humanoid's tight limits in environment units."""
@@ -62,7 +64,8 @@ class Train:
         from slewrl.training.progress import progress_line
         from slewrl.training.trainer import train
 
-        given = self.spec != RunSpec() or self.batch_size is not None or self.set or self.paper_mode or self.out
+        numbers = (self.batch_size, self.calm)
+        given = self.spec != RunSpec() or numbers != (None, None) or self.set or self.paper_mode or self.out
         if self.resume and given:
             raise ValueError(f"--resume takes everything but --steps from {self.resume}: leave the other options out")
         loggers = [name for name in self.logger if self.tensorboard or name != "tensorboard"]
@@ -118,6 +121,12 @@ class Train:
                 raise ValueError(f"--set is {text!r}, expected agent.NAME=VALUE, layer.NAME=VALUE or task.NAME=VALUE")
             options[owner][name] = _value(value)
         agent, layer, task = options.values()
+        if self.calm is not None:
+            if "calm" in agent:
+                raise ValueError("--calm and --set agent.calm are the same option: give one of them")
+            if self.spec.agent != "sac":
+                raise ValueError(f"--calm is an option of sac, and --agent is {self.spec.agent}")
+            agent["calm"] = self.calm
         chosen = self.spec if self.steps is None else replace(self.spec, steps=self.steps)
         spec = with_recipe(replace(chosen, agent_options=agent, layer_options=layer, task_options=task))
         spec = self._printed(spec) if self.paper_mode else spec

@@ -85,7 +85,7 @@ def check(path: Path, steps: int, seed: int, say: Say, trust: bool = False) -> d
 
 def compare_to_torch(found: Bundle, cases: int = 10_000, trust: bool = False) -> dict[str, Any]:
     """Compare the graph in ONNX Runtime with the same weights and layer in torch, on random inputs of all scales."""
-    from slewrl.deploy.export import compare, rebuilt
+    from slewrl.deploy.rebuild import compare, rebuilt
 
     largest = float((compare(rebuilt(found, trust), found, cases) / (found.limits.high - found.limits.low)).max())
     return {"cases": cases, "largest_difference": largest, "tolerance": PARITY, "passed": largest <= PARITY}

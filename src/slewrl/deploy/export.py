@@ -13,23 +13,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from slewrl import __version__
-from slewrl.agents.normalize import Normalizer
 from slewrl.deploy import bundle
-from slewrl.deploy.network import Activation, Clamp, LayerNorm, Normalize, Step, read_network
 from slewrl.envs.augment import Augment
 from slewrl.envs.reset import start_action
 from slewrl.envs.tasks import is_gymnasium
-from slewrl.errors import UserFacingError, shortened
+from slewrl.errors import UserFacingError
 from slewrl.io.files import read_json
-from slewrl.io.trust import code_named, require_trust
-from slewrl.layers import make_layer
 from slewrl.layers.base import ActionLayer
-from slewrl.layers.budget import Budget
 from slewrl.limits import RateLimits, viability
 from slewrl.limits.box import FeasibleBox
 from slewrl.limits.parse import Values
-from slewrl.training.evaluate import EVALUATION_SEED
 from slewrl.training.policy import Policy, load_policy
+from slewrl.training.spec import EVALUATION_SEED
 
 Parts = tuple[tuple[str, int], ...]
 """The name and length of each part of an observation."""
@@ -108,6 +103,11 @@ def deployable(source: Path, trust: bool = False, reset_action: Values | None = 
 
         return deployable_model(source, trust, reset_action)
     policy = load_policy(source, trust)
+    if kind := policy.spec.task_options.get("filter"):
+        raise UserFacingError(
+            f"{source} was trained with a filter between policy and actuators (task.filter={kind}), which a bundle "
+            "does not hold: train without it"
+        )
     trained_with = read_json(source / "provenance.json")
     provenance = {"step": policy.step, "spec": dataclasses.asdict(policy.spec), "trained_with": trained_with}
     module = deployed(policy)
@@ -145,13 +145,14 @@ def describe(
     source: Path, module: DeployedPolicy, pose: NDArray[Any], dt: float | None, parts: Parts, provenance: dict[str, Any]
 ) -> dict[str, Any]:
     """Make a manifest, without the digests."""
-    limits, layer = module.limits, module.layer
+    limits = module.limits
+    budget = module.layer.allowance(limits.dim)
     return {
         "name": source.resolve().stem if source.is_file() else source.resolve().name,
         "joints": bundle.joint_rows(limits),
         "units": limits.units,
         "dt": None if dt is None else bundle.decimal(dt),
-        "budget": bundle.decimal(layer.allowance(limits.dim)) if isinstance(layer, Budget) else None,
+        "budget": None if budget is None else bundle.decimal(budget),
         "default_pose": [bundle.decimal(x) for x in pose],
         "action_scale": ["1"] * limits.dim,
         "observation": [{"name": name, "size": size} for name, size in parts],
@@ -235,71 +236,6 @@ def _metadata(manifest: dict[str, Any]) -> dict[str, str]:
     columns |= {key: manifest[name] for key, name in servos.items() if name in manifest}
     single = {"run_path": manifest["name"], "dt": manifest["dt"] or "", "units": manifest["units"]}
     return {**single, **{key: ",".join(map(str, column)) for key, column in columns.items()}}
-
-
-def rebuilt(found: bundle.Bundle, trust: bool = False) -> DeployedPolicy:
-    """Rebuild a bundle's policy in torch, from the weights of its graph and the limits and layer of its manifest."""
-    trained, limits = bundle.trained(found), found.limits
-    spec = trained.spec
-    require_trust(code_named(layer=spec["layer"]), "the bundle", trust)
-    net = nn.Sequential(*map(_module, read_network(found)))
-    if trained.tanh_mean:
-        net.append(nn.Tanh())
-    try:
-        layer = make_layer(spec["layer"], spec["density"], **spec["layer_options"])
-    except (TypeError, ValueError, LookupError, AttributeError, ImportError) as error:
-        raise bundle.BundleError(f"its layer {shortened(spec['layer'])} cannot be made: {error}") from error
-    arrays = {key: getattr(limits, key) for key in ("up", "down", "low", "high", *bundle.ACCELERATION)}
-    return DeployedPolicy(net, layer, RateLimits(**arrays, names=limits.names)).eval().requires_grad_(False)
-
-
-def _module(step: Step) -> nn.Module:
-    """Convert one step of a network to a torch module."""
-    made: nn.Module
-    if isinstance(step, Activation):
-        return {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh}[step.name]()
-    if isinstance(step, Clamp):
-        return Clamped(*map(torch.from_numpy, step))
-    if isinstance(step, Normalize):
-        made, names = Normalizer(len(step.shift), 0), ("shift", "scale")
-    elif isinstance(step, LayerNorm):
-        made, names = nn.LayerNorm(len(step.weight), step.epsilon), ("weight", "bias")
-    else:
-        made, names = nn.Linear(*reversed(step.weight.shape)), ("weight", "bias")
-    with torch.no_grad():
-        for name in names:
-            getattr(made, name).copy_(torch.from_numpy(getattr(step, name)))
-    return made
-
-
-class Clamped(nn.Module):
-    """A clip of each of n entries to [low, high], (n,) each."""
-
-    low: Tensor
-    high: Tensor
-
-    def __init__(self, low: Tensor, high: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("low", low)
-        self.register_buffer("high", high)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Clip x (..., n)."""
-        return torch.minimum(torch.maximum(x, self.low), self.high)
-
-
-def compare(module: DeployedPolicy, found: bundle.Bundle, cases: int, seed: int = 0) -> NDArray[np.float64]:
-    """Return the largest difference per joint between torch and ONNX Runtime over random inputs, (d,)."""
-    from slewrl.deploy.controller import session
-
-    rng = np.random.default_rng(seed)
-    observation = rng.normal(size=(cases, found.observation_size)).astype(np.float32)
-    observation *= 10 ** rng.uniform(-2, 2, (cases, 1)).astype(np.float32)
-    history = random_history(module.limits, cases, rng)
-    given = {"observation": observation, **history}
-    theirs = session(found).run(OUTPUTS, given)[0]
-    ours = module.trained(*(torch.from_numpy(given[name]) for name in inputs(module.limits))).numpy()
-    return np.abs(ours.astype(np.float64) - theirs).max(0)
 
 
 def random_history(limits: RateLimits, cases: int, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:

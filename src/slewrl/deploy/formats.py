@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from slewrl.deploy import Format, bundle
-from slewrl.deploy.c_export import limiter_header, policy_header
 from slewrl.errors import UserFacingError
 from slewrl.io.files import is_yaml, replacing
 from slewrl.limits.resolve import resolve_limits
@@ -61,6 +60,8 @@ def export(
         raise ValueError(f"--reset-action is for a run or a model; {source} has its pose already, or needs none")
     with replacing(out) as aside:
         if _is_limits(source):
+            from slewrl.deploy.c_export import limiter_header
+
             limits, title = resolve_limits(source), f"A rate limiter from {source.name}"
             aside.write_text(limiter_header(limits, prefix=prefix, title=title), encoding="utf-8")
             return f"C99, a rate limiter for {limits.dim} joints"
@@ -91,6 +92,8 @@ def _from_bundle(made: bundle.Bundle, out: Path, kind: Format, prefix: str) -> s
     """Replace the bundle at ``out`` by the C header or the ONNX graph that is asked for; return a description."""
     about = _about(made)
     if kind == "c":
+        from slewrl.deploy.c_export import policy_header
+
         out.write_text(policy_header(made, prefix=prefix), encoding="utf-8")
         return f"C99, {about}"
     if kind == "onnx":

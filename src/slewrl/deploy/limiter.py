@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from slewrl.copying import Copied
 from slewrl.deploy.motion import Motion
 from slewrl.errors import shortened
+from slewrl.io.files import is_yaml
 from slewrl.limits.boxmath import LARGEST, as_power
 from slewrl.limits.viability import make_grid
 
@@ -46,8 +47,8 @@ class RateLimiter(Copied):
 
     Args:
         limits: limits of d joints, without batch dimensions: a RateLimits, a bundle's limits, or any object with
-            their up, down, low, high and names and, if there are any, acceleration and deceleration per step squared.
-            ``derate`` can lower the rates later.
+            their up, down, low, high and names and, if there are any, acceleration and deceleration per step squared;
+            a limits.yaml; or TASK:PRESET such as "G1:paper". ``derate`` can lower the rates later.
         dt: nominal control period in seconds; default: the limits' own. Needed only for ``step(..., dt=)``.
         longest: the most that a late step may move, in nominal steps, >= 1; 1 never makes up for lost time.
         budget: B, the largest sum over joints of |change| / rate, in (0, d], where the rates are those of the step:
@@ -55,8 +56,13 @@ class RateLimiter(Copied):
     """
 
     def __init__(
-        self, limits: "AnyLimits", dt: float | None = None, longest: float = 1.0, budget: float | None = None
+        self,
+        limits: "AnyLimits | str | Path",
+        dt: float | None = None,
+        longest: float = 1.0,
+        budget: float | None = None,
     ) -> None:
+        limits = _resolved(limits)
         self.names, d = tuple(limits.names), len(limits.names)
         self.low, self.high = _vector(limits.low, d, "low"), _vector(limits.high, d, "high")
         self.up, self.down = _vector(limits.up, d, "up"), _vector(limits.down, d, "down")
@@ -126,14 +132,7 @@ class RateLimiter(Copied):
     @classmethod
     def from_yaml(cls, path: str | Path, longest: float = 1.0, budget: float | None = None) -> "RateLimiter":
         """Make a limiter from a limits.yaml, bit for bit as ``RateLimits.to_yaml`` writes it; this needs pyyaml."""
-        from slewrl.limits.files import from_yaml
-        from slewrl.limits.parse import read_acceleration, read_limits
-
-        read = from_yaml(path)
-        limits = read_limits(None, read["low"], read["high"], read["up"], read["down"], None)
-        faster, slower = read_acceleration(read.get("acceleration"), read.get("deceleration"), limits, read["dt"])
-        made = SimpleNamespace(**limits._asdict(), acceleration=faster, deceleration=slower)
-        return cls(made, read["dt"], longest, budget)
+        return cls(_from_yaml(path), None, longest, budget)
 
     def _validate(self) -> None:
         """Refuse invalid limits, since an object other than RateLimits may not have checked them."""
@@ -353,8 +352,8 @@ class RateLimiter(Copied):
     def derate(self, rates: Mapping[str, float] | None) -> None:
         """Lower the rates of some joints from now on, ``{joint: largest change per step}``; None restores all.
 
-        Other joints keep their rates. A rate never exceeds the original limit; 0 holds the joint. With an acceleration
-        limit a joint that is faster brakes to its rate.
+        Other joints keep their rates. A rate above the original limit is that limit; 0 holds the joint. With an
+        acceleration limit a joint that is faster brakes to its rate.
         """
         if rates is not None and not isinstance(rates, Mapping):
             raise ValueError(f"rates are {shortened(rates)}, expected {{joint: largest change per step}}, or None")
@@ -388,9 +387,9 @@ class RateLimiter(Copied):
     ) -> None:
         """Lower the acceleration of some joints from now on, ``{joint: per step squared}``; None restores all.
 
-        Deceleration is lowered to the same numbers unless they are given. Neither ever exceeds the original limit. A
-        joint that could not stop in its range by a lower deceleration keeps the old one until it can, and brakes
-        until then; ``waiting`` counts these steps.
+        Deceleration is lowered to the same numbers unless they are given. A number above the original limit is that
+        limit, as in ``derate``. A joint that could not stop in its range by a lower deceleration keeps the old one
+        until it can, and brakes until then; ``waiting`` counts these steps.
         """
         if self.motion is None:
             raise ValueError("derate_acceleration is for limits with an acceleration: these have none")
@@ -462,6 +461,33 @@ class RateLimiter(Copied):
         if self._prev is None:
             raise RuntimeError("call start(pose) first: the limit is on the change from the last command")
         return self._prev
+
+
+def _resolved(limits: "AnyLimits | str | Path") -> "AnyLimits":
+    """Limits as a user writes them, as an object that has them; a limits.yaml is read without torch."""
+    if isinstance(limits, str | Path):
+        if is_yaml(limits):
+            return _from_yaml(limits)
+        from slewrl.limits.resolve import resolve_limits
+
+        return resolve_limits(limits)
+    if missing := [key for key in ("names", "up", "down", "low", "high") if not hasattr(limits, key)]:
+        raise ValueError(
+            f"limits are {shortened(limits)}, which have no {missing[0]!r}, expected RateLimits, the limits of a "
+            "bundle, a limits.yaml, or TASK:PRESET such as 'G1:paper'"
+        )
+    return limits
+
+
+def _from_yaml(path: str | Path) -> SimpleNamespace:
+    """The limits of a limits.yaml."""
+    from slewrl.limits.files import from_yaml
+    from slewrl.limits.parse import read_acceleration, read_limits
+
+    read = from_yaml(path)
+    limits = read_limits(None, read["low"], read["high"], read["up"], read["down"], None)
+    faster, slower = read_acceleration(read.get("acceleration"), read.get("deceleration"), limits, read["dt"])
+    return SimpleNamespace(**limits._asdict(), dt=read["dt"], acceleration=faster, deceleration=slower)
 
 
 def fill(buffer: NDArray[Any], values: Sequence[float] | NDArray[Any], label: str) -> None:

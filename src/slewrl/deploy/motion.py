@@ -19,8 +19,6 @@ FARTHEST = 2.0**48
 
 LOOK_AGAIN = 20
 """How many steps after a bound was near it is looked for again."""
-ABOVE_A_QUARTER = 0.25 * (1 + 2.0**-40)
-"""Adds so little to a number of steps squared that only a way of 0 notices, for which it makes one step."""
 
 
 class Motion(Copied):
@@ -175,13 +173,8 @@ class Motion(Copied):
         self.command = self.command + self.velocity
 
     def _stoppable(self, way: Vector) -> Vector:
-        """The increment after which a joint stops at the end of its way: ``viability.fastest``, in half its time.
-
-        The nearest number of steps is taken rather than the one above less a half; between two, both give the same.
-        """
-        room = np.abs(way)
-        m = np.rint(np.sqrt(room * self._twice_per_brake + ABOVE_A_QUARTER))
-        return np.copysign(np.floor((room + (m * m - m) * self._half_brake) / m), way)
+        """The increment after which a joint stops at the end of its way."""
+        return np.copysign(viability.fastest_by(np.abs(way), self._twice_per_brake, self._half_brake), way)
 
     def _clipped(self, way: Vector) -> Vector:
         """The increment nearest to ``way`` in the interval of ``viability.increments``."""

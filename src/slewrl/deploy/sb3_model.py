@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from slewrl.agents.normalize import Normalizer
 from slewrl.deploy.bundle import LARGEST
-from slewrl.deploy.export import Clamped, Deployable, DeployedPolicy, describe
+from slewrl.deploy.export import Deployable, DeployedPolicy, describe
+from slewrl.deploy.rebuild import Clamped
 from slewrl.envs.reset import known_start
 from slewrl.errors import UserFacingError, shortened
 from slewrl.integrations import MODEL_VERSION, full_name

@@ -201,6 +201,22 @@ class AugmentVector(CopiedEpisode, gym.vector.VectorWrapper):
         self.history.restart(starts, mask)
 
 
+def books_of(env: gym.Env[Any, Any]) -> Augment | None:
+    """The ``Augment`` or ``RateLimit`` that an environment is, or has inside; None if there is none."""
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, Augment):
+            return env
+        env = env.env
+    return None
+
+
+def known_books(env: gym.Env[Any, Any]) -> Augment:
+    """As ``books_of``; refuses an environment without them."""
+    if (books := books_of(env)) is None:
+        raise TypeError(f"{env} keeps no history of its commands: wrap it in Augment or RateLimit")
+    return books
+
+
 def means_zero(env: Any) -> bool:
     """Whether an environment is one of Gymnasium's own, whose actions are torques and forces, so that 0 is at rest."""
     return str(getattr(env.spec, "entry_point", "")).startswith("gymnasium.envs.")

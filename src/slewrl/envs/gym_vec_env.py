@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.copying import Copied
-from slewrl.envs.augment import Augment
+from slewrl.envs.augment import Augment, known_books
 from slewrl.envs.checked import checked_reset, checked_step
 from slewrl.envs.state import get_state, set_state
 from slewrl.envs.vec_env import Episode, Floats, Layout, StepResult
@@ -16,10 +16,21 @@ from slewrl.limits import RateLimits
 
 
 class GymVecEnv(Copied):
-    """See ``VecEnv``; ``make`` makes one of ``count`` environments, of which number k has the seed ``seed + k``."""
+    """See ``VecEnv``; ``make`` makes one of ``count`` environments, of which number k has the seed ``seed + k``.
 
-    def __init__(self, make: Callable[[], gym.Env[Any, Any]], limits: RateLimits, count: int) -> None:
-        self.envs = [Augment(make(), limits) for _ in range(count)]
+    ``wrap`` gives an environment the history of its commands, and whatever else stands before it.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], gym.Env[Any, Any]],
+        limits: RateLimits,
+        count: int,
+        wrap: Callable[[gym.Env[Any, Any], RateLimits], gym.Env[Any, Any]] = Augment,
+    ) -> None:
+        self.envs = [wrap(make(), limits) for _ in range(count)]
+        self.books = [known_books(env) for env in self.envs]
+        """What knows the history of each."""
         self.limits, self.count = limits, count
         self.dt: float | None = getattr(self.envs[0].unwrapped, "dt", None)
         self.layout = Layout(self.envs[0].observation_space.shape[0])  # type: ignore[index]
@@ -32,7 +43,7 @@ class GymVecEnv(Copied):
     @property
     def reset_action(self) -> Floats:
         """See ``VecEnv``; that of the first environment."""
-        return self.envs[0].reset_action
+        return self.books[0].reset_action
 
     def reset(self, seed: int) -> None:
         """See ``VecEnv``."""
@@ -52,7 +63,7 @@ class GymVecEnv(Copied):
         if ended.any():
             self.observations = next_obs.copy()
             for k in np.flatnonzero(ended).tolist():
-                self.episodes.append(Episode(self.totals[k], self.envs[k].actions))
+                self.episodes.append(Episode(self.totals[k], self.books[k].actions))
                 self.observations[k] = self._begin(k)
         return StepResult(next_obs, rewards, terminated, ended)
 
@@ -61,15 +72,15 @@ class GymVecEnv(Copied):
         return checked_reset(self.envs[k], self._where(k, self.steps), seed)
 
     def _where(self, k: int, step: int) -> str:
-        return f"{self.envs[k].name}, environment {k}, step {step}"
+        return f"{self.books[k].name}, environment {k}, step {step}"
 
     def violations(self) -> int:
         """See ``VecEnv``."""
-        return sum(env.rate_use().violations for env in self.envs)
+        return sum(books.rate_use().violations for books in self.books)
 
     def episode_actions(self) -> list[NDArray[Any]]:
         """See ``VecEnv``."""
-        return [env.actions for env in self.envs]
+        return [books.actions for books in self.books]
 
     def get_state(self) -> dict[str, Any] | None:
         """See ``VecEnv``."""
@@ -81,8 +92,8 @@ class GymVecEnv(Copied):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See ``VecEnv``."""
-        for env, saved, actions in zip(self.envs, state["states"], state["chains"], strict=True):
+        for env, books, saved, actions in zip(self.envs, self.books, state["states"], state["chains"], strict=True):
             set_state(env, saved)
-            env.history.load([actions])
+            books.history.load([actions])
         self.observations = np.array(state["observations"])
         self.totals, self.steps = list(state["totals"]), state["steps"]

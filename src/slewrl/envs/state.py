@@ -10,8 +10,16 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
 from slewrl.copying import Copied
+
+
+class Remembers:
+    """A wrapper with a memory that a checkpoint has to hold."""
+
+    memory: NDArray[Any]
+    """All that its next step depends on."""
 
 
 class CopiedEpisode(Copied):
@@ -71,7 +79,9 @@ def get_state(env: gym.Env[Any, Any]) -> dict[str, Any] | None:
     else:
         return None
     elapsed = next((int(wrapper._elapsed_steps or 0) for wrapper in _wrappers(env, gym.wrappers.TimeLimit)), 0)
-    return {"physics": physics, "elapsed": elapsed, "random": inner.np_random.bit_generator.state}
+    state = {"physics": physics, "elapsed": elapsed, "random": inner.np_random.bit_generator.state}
+    memories = [np.array(wrapper.memory) for wrapper in _wrappers(env, Remembers)]
+    return {**state, "memories": memories} if memories else state
 
 
 def set_state(env: gym.Env[Any, Any], state: dict[str, Any]) -> None:
@@ -84,6 +94,8 @@ def set_state(env: gym.Env[Any, Any], state: dict[str, Any]) -> None:
         inner.state = np.array(physics["state"])
     for wrapper in _wrappers(env, gym.wrappers.TimeLimit):
         wrapper._elapsed_steps = state["elapsed"]
+    for wrapper, memory in zip(_wrappers(env, Remembers), state.get("memories", []), strict=True):
+        wrapper.memory = np.array(memory)
     inner.np_random.bit_generator.state = state["random"]
 
 

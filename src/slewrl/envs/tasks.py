@@ -10,11 +10,10 @@ import gymnasium as gym
 
 from slewrl.envs.augment import check_action_space
 from slewrl.envs.gym_vec_env import GymVecEnv
+from slewrl.envs.smoothing import Smoothing
 from slewrl.envs.vec_env import VecEnv
 from slewrl.limits import RateLimits
-from slewrl.locomotion.tasks import CUSTOM, TASKS, Options
-from slewrl.robots import ROBOTS
-from slewrl.robots.groups import robot_of
+from slewrl.robots import ROBOTS, robot_of, walking_task
 
 THREADS = "SLEWRL_THREADS"
 """Environment variable: threads of a simulator of many environments (default: one per core; in campaigns one)."""
@@ -31,7 +30,7 @@ def is_gymnasium(task: str) -> bool:
 
 def is_locomotion(task: str) -> bool:
     """Whether a task is a walking robot of ours, or of the user's file."""
-    return task in TASKS or task.startswith(OWN_ROBOT)
+    return walking_task(task) is not None or task.startswith(OWN_ROBOT)
 
 
 def is_simulator(task: str) -> bool:
@@ -64,12 +63,14 @@ def make_vec_env(
         from slewrl.registry import Registry
 
         return Registry("simulator", SIMULATORS)[prefix](name, count, limits)
+    wrap = partial(Smoothing(**options or {}).limited, training=training)
     # Instead of Gymnasium's passive checker, which only warns, there is `checked.py`.
-    return GymVecEnv(partial(gym.make, task, disable_env_checker=True), limits, count)
+    return GymVecEnv(partial(gym.make, task, disable_env_checker=True), limits, count, wrap)
 
 
 def _locomotion(task: str, limits: RateLimits, count: int, options: dict[str, Any], training: bool) -> VecEnv:
     from slewrl.locomotion.env import Locomotion
+    from slewrl.locomotion.tasks import CUSTOM, TASKS
 
     robot = None
     chosen = TASKS.get(task, CUSTOM)
@@ -92,7 +93,12 @@ def _file(task: str) -> str:
 
 def check_task_options(task: str, options: dict[str, Any]) -> None:
     """Refuse options a task does not have."""
-    known = [field.name for field in dataclasses.fields(Options)] if is_locomotion(task) else []
+    kind: Any = Smoothing
+    if is_locomotion(task):
+        from slewrl.locomotion.tasks import Options
+
+        kind = Options
+    known = [] if is_simulator(task) else [field.name for field in dataclasses.fields(kind)]
     if unknown := set(options) - set(known):
         has = f"it has: {', '.join(known)}" if known else "it has none"
         raise ValueError(f"--set task.{min(unknown)}: the task has no such option; {has}")
@@ -103,6 +109,8 @@ def check_gymnasium_task(task: str) -> None:
     try:
         env = gym.make(task)
     except gym.error.Error as error:
+        from slewrl.locomotion.tasks import TASKS
+
         walks = task.lower().startswith(tuple(ROBOTS))
         ours = f" (walking tasks are {', '.join(TASKS)})" if walks else ""
         raise ValueError(f"task {task!r}: {error}{ours}") from error

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from slewrl.calm.metrics import Effort
 from slewrl.limits import RateLimits
 
 Floats = NDArray[np.float32]
@@ -60,6 +61,8 @@ class Episode:
     """(T + 1, d): the reset action, then the action that the actuators got at each of T steps."""
     measures: dict[str, float] = field(default_factory=dict)
     """What else the task measures, each a mean over the steps or 0 or 1 (docs/metrics.md)."""
+    effort: Effort | None = None
+    """What the actuators did, where the task tells."""
 
 
 def check_period(task: str, limits: RateLimits, period: float) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from slewrl.envs.augment import Augment, AugmentVector, check_action_space
 from slewrl.envs.reset import Given, Unsaid
+from slewrl.envs.smoothing import FilterCommands
 from slewrl.layers import hard_layer
 from slewrl.layers.arrays import ArrayLayer
 from slewrl.layers.base import ActionLayer
@@ -61,6 +62,8 @@ class RateLimit(Augment):
 
     dicts = True
     narrow = False
+    follows = False
+    """Whether commands in F_t pass unchanged under an acceleration limit; otherwise mode "absolute" brakes for them."""
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class RateLimit(Augment):
         # The arguments as the user wrote them, for copies (gym.make of a spec, Ray, ...).
         self._saved_kwargs = dict(limits=limits, layer=layer, mode=mode, bound=bound, reset_action=reset_action)
         self.mode = mode
-        self.map = ActionMap(read, layer, mode, bound, env.action_space)
+        self.map = ActionMap(read, layer, mode, bound, env.action_space, self.follows)
         self.action_space = self.map.space
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -122,7 +125,13 @@ class ActionMap:
     """The map from a policy's action to the applied one; ``space`` is the policy's action space."""
 
     def __init__(
-        self, limits: RateLimits, layer: str | ActionLayer, mode: Mode, bound: float | None, space: Any
+        self,
+        limits: RateLimits,
+        layer: str | ActionLayer,
+        mode: Mode,
+        bound: float | None,
+        space: Any,
+        follows: bool = False,
     ) -> None:
         if mode not in get_args(Mode):
             raise ValueError(f"mode is {mode!r}, expected one of {', '.join(get_args(Mode))}")
@@ -131,7 +140,7 @@ class ActionMap:
         self.arrays = ArrayLayer(hard_layer(layer, limits), limits, space.dtype)
         self.dtype: Any = space.dtype
         self.space = space
-        self._apply: Callable[..., NDArray[Any]] = self.arrays.clip
+        self._apply: Callable[..., NDArray[Any]] = self.arrays.nearest if follows else self.arrays.clip
         if mode == "latent":
             self._apply = self.arrays.execute_bounded if bound is None else self.arrays.execute
             reach = self.dtype.type(1.0 if bound is None else bound)
@@ -148,7 +157,12 @@ class ActionMap:
 def _refuse_braking(env: gym.Env[Any, Any]) -> None:
     """Refuse an environment that changes commands which are allowed already: the outer limit would not see it."""
     while isinstance(env, gym.Wrapper):
-        if isinstance(env, RateLimit) and env.mode == "absolute" and env.limits.grid is not None:
+        if isinstance(env, FilterCommands):
+            raise ValueError(
+                "a FilterCommands is inside, which changes the commands that this RateLimit allows: put the filter "
+                "around the RateLimit, as FilterCommands(RateLimit(env, ...), ...)"
+            )
+        if isinstance(env, RateLimit) and env.mode == "absolute" and env.limits.grid is not None and not env.follows:
             raise ValueError(
                 f"{env.name}: a RateLimit in mode 'absolute' with an acceleration is inside, which brakes for each "
                 "command and so changes what this one allows: use one RateLimit, or mode 'latent' inside"

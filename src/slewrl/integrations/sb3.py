@@ -26,7 +26,6 @@ from slewrl.envs.reset import Given
 from slewrl.errors import UserFacingError
 from slewrl.integrations import MODEL_VERSION, full_name
 from slewrl.integrations.gymnasium import Mode, RateLimit
-from slewrl.integrations.nearest import nearest
 from slewrl.layers import LAYERS, make_layer
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
@@ -74,18 +73,6 @@ class PolicyLimit(RateLimit):
         reset_action: Given = None,
     ) -> None:
         super().__init__(env, limits, layer, mode, bound, reset_action)
-
-    def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment with the action, or the nearest one in F_t."""
-        if self.limits.grid is None or self.mode != "absolute":
-            return super().step(action)
-        previous = self.previous
-        given = np.array(action, self.dtype)
-        if given.shape != previous.shape:
-            raise ValueError(f"action has shape {given.shape}, expected {previous.shape}")
-        box = self.limits.box(torch.tensor(previous), check=False, velocity=self.history.velocity[0])
-        observation, reward, terminated, truncated, info = self._execute(nearest(torch.from_numpy(given), box).numpy())
-        return observation, reward, terminated, truncated, {**info, "applied_action": self.previous.copy()}
 
 
 class _Limited(nn.Module):

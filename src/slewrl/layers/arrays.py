@@ -76,6 +76,12 @@ class ArrayLayer:
             return clipped
         return self.layer.enter(torch.from_numpy(clipped), self._box(prev)).numpy()
 
+    def nearest(self, command: Floats, prev: Floats, velocity: Floats | None = None) -> Floats:
+        """Move a command (..., d) to the nearest one in F_t, as ``clip`` does, but without braking for it."""
+        if self.viable is None:
+            return self.clip(command, prev)
+        return self.viable.snap(command, self.viable.edges(prev, velocity))  # type: ignore[arg-type]
+
     def _edges(self, prev: Floats) -> tuple[Floats, Floats]:
         """The edges of F_t, as ``boxmath.guard_edges`` gives them for a ``prev`` in the range."""
         return np.maximum(prev + self._fall, self.low), np.minimum(prev + self.up, self.high)

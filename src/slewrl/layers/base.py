@@ -187,6 +187,10 @@ class ActionLayer(ABC):
     def check(self, limits: RateLimits) -> None:  # noqa: B027
         """Refuse limits that the layer's options do not fit. The default accepts all."""
 
+    def allowance(self, joints: int) -> float | None:
+        """The budget that this many joints share, in joints at full rate; by default there is none."""
+        return None
+
     def extra_violations(self, actions: NDArray[np.floating[Any]], limits: RateLimits) -> int:
         """Count exactly the steps of a sequence of executed actions (T + 1, d) that broke a promise beyond F_t."""
         return 0

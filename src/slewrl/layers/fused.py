@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slewrl.limits.box import FeasibleBox, plain_autograd
-from slewrl.limits.viable_box import ViableBox
+from slewrl.limits.viable_box import ViableBox, farthest, spread, whole_units
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 VJP = Callable[[Tensor, Tensor], Tensor]
@@ -115,28 +115,35 @@ def _map(u: NDArray[Any], r: NDArray[Any], box: FeasibleBox) -> tuple[NDArray[An
 
 
 def _viable_map(u: NDArray[Any], r: NDArray[Any], box: ViableBox) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return a = h + R u r on the grid of commands, and R: h is the brake point, R the distance to u's edge."""
-    low, high, anchor = box.low.numpy(), box.high.numpy(), box.anchor.numpy()
-    radius = np.where(u >= 0, high, low)
-    radius -= anchor
-    np.abs(radius, out=radius)
-    unit, per_unit = _unit(box.grid.unit, radius.shape, radius.dtype)
+    """Return a = h + R u r on the grid of commands, and R: h is the brake point, R the distance to u's edge.
+
+    Each joint is seen from u's side, where its limits are upper ones, so that one edge of the box is enough.
+    """
+    wide = spread(box.grid, u.shape, u.dtype)
+    side = np.copysign(wide.one, u + 0.0)  # 1 for -0.0
+    command, last = (whole_units(x.numpy(), wide) for x in (box.prev, box.velocity))
+    command *= side
+    last *= side
+    radius = farthest(command, last, _on(side, wide.high, wide.minus_low), _on(side, wide.up, wide.down), wide)
+    last -= np.minimum(np.maximum(last, wide.minus_brake), wide.deceleration)
+    command += last  # the anchor, where full braking leads
+    radius -= last
+    np.maximum(radius, 0, out=radius)
     executed = u * r
+    np.abs(executed, out=executed)
+    np.minimum(executed, 1, out=executed)
     executed *= radius
-    executed += anchor
-    executed *= per_unit
+    executed += command
     np.rint(executed, out=executed)
-    executed *= unit
-    np.minimum(executed, high, out=executed)
-    np.maximum(executed, low, out=executed)
+    executed *= side
+    executed *= wide.unit
+    radius *= wide.unit
     return executed, radius
 
 
-@lru_cache(maxsize=16)
-def _unit(unit: Tensor, shape: tuple[int, ...], dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Broadcast the grid unit, a power of two, and its inverse to ``shape`` in memory."""
-    full = np.ascontiguousarray(np.broadcast_to(unit.numpy().astype(dtype), shape))
-    return full, 1 / full
+def _on(side: NDArray[Any], rising: NDArray[Any], falling: NDArray[Any]) -> NDArray[Any]:
+    """The limit on u's side."""
+    return rising if rising is falling else np.where(side > 0, rising, falling)
 
 
 @lru_cache(maxsize=16)

@@ -30,7 +30,7 @@ class ViableArrays:
         assert limits.grid is not None
         self.grid, self.tensors = limits.grid, limits.on_grid(dtype, "cpu")
         self.unit = self.tensors.unit.to(dtype).numpy()
-        """The half-width below which a placement counts a box as this wide, (d,)."""
+        """The grid unit of each joint in the arrays' dtype, (d,)."""
 
     def edges(self, prev: Floats, velocity: Floats) -> Edges:
         """F_t after ``prev`` (..., d), a command on the grid, and the last increment ``velocity`` (..., d)."""

@@ -14,18 +14,17 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slewrl.limits import boxmath, files
+from slewrl.limits import boxmath
 from slewrl.limits.augmented import previous_action, previous_velocity
 from slewrl.limits.box import FeasibleBox, LimitTensors, Rounded, eager, round_limits, tighten
 from slewrl.limits.boxmath import Number
-from slewrl.limits.datasheets import read_joint_limits, read_mjcf, read_urdf
 from slewrl.limits.parse import (
     MIXED,
     UNSAID,
@@ -36,9 +35,11 @@ from slewrl.limits.parse import (
     read_period,
     read_reset,
 )
-from slewrl.limits.rates import Corrections
 from slewrl.limits.viability import Grid, make_grid, too_sharp
 from slewrl.limits.viable_box import GridTensors, grid_tensors, viable_box
+
+if TYPE_CHECKING:
+    from slewrl.limits.rates import Corrections
 
 Edges = Literal["guard", "tight"]
 POSITIONS = {"rad", "radian", "radians", "deg", "degree", "degrees", "m", "mm", "metre", "metres", "meter", "meters"}
@@ -195,7 +196,7 @@ class RateLimits:
         if check:
             self._check_prev(last)
         if self.grid is not None or velocity is not None:
-            return viable_box(self, last, velocity, limits.exact if delta is not None else None, check)
+            return viable_box(self, last, velocity, limits.exact, delta is not None, check)
         if limits.working.up.ndim > 1:  # one prev under many limits
             last = last.expand(torch.broadcast_shapes(last.shape, limits.working.up.shape))  # type: ignore[no-untyped-call]
         return FeasibleBox(last, limits.working, limits.exact, edges == "tight")
@@ -300,6 +301,36 @@ class RateLimits:
         """Return the same limits with another reset action, or none."""
         return RateLimits(**self._parts() | {"reset": reset})
 
+    def with_acceleration(
+        self,
+        acceleration: Number | Mapping[str, Number | None] | None,
+        deceleration: Number | Mapping[str, Number | None] | None = None,
+    ) -> "RateLimits":
+        """Return the same limits with other accelerations: per second squared if there is a ``dt``, else per step.
+
+        Args:
+            acceleration: a number for all joints, or ``{joint: number}``, where a name may be a pattern such as
+                ``wrist_*``; "none" for a joint without a limit, or for all. Other joints keep theirs. The deceleration
+                is the same where it did not differ.
+            deceleration: the same for slowing down, where it differs.
+
+        Raises:
+            DatasheetError: some joints would have an acceleration and others not.
+        """
+        from slewrl.limits.datasheets import Joint
+        from slewrl.limits.rates import reaccelerated
+
+        own = self._accelerations()
+        faster, slower = (own.get(key, [None] * self.dim) for key in ("acceleration", "deceleration"))
+        joints = {
+            name: Joint(None, None, None, self.units, False, a, None if a == d else d)
+            for name, a, d in zip(self.names, faster, slower, strict=True)
+        }
+        rates = {name: Fraction(float(rate)) for name, rate in zip(self.names, self.delta, strict=True)}
+        changes: Corrections = {"acceleration": acceleration, "deceleration": deceleration}
+        parts = {key: value for key, value in self._parts().items() if key not in own}
+        return RateLimits(**parts | reaccelerated(joints, rates, self.dt, changes))
+
     def why_not_zero(self) -> str:
         """Explain why 0 cannot be assumed as the reset action, or return "" if it can.
 
@@ -335,7 +366,7 @@ class RateLimits:
 
     @classmethod
     def from_urdf(
-        cls, path: str | Path, dt: Number, safety: Number = 1, **corrections: Unpack[Corrections]
+        cls, path: str | Path, dt: Number, safety: Number = 1, **corrections: Unpack["Corrections"]
     ) -> "RateLimits":
         """Read limits from a URDF: delta = velocity limit * dt * safety, and accelerations times safety, if any.
 
@@ -354,14 +385,18 @@ class RateLimits:
         Raises:
             DatasheetError: some joints cannot be used; the message names all of them, each with its fix.
         """
-        return cls(**files.from_sheet(read_urdf(path), dt, safety, **corrections).arguments)
+        from slewrl.limits import datasheets, files  # here and below: most limits do not come from a file
+
+        return cls(**files.from_sheet(datasheets.read_urdf(path), dt, safety, **corrections).arguments)
 
     @classmethod
     def from_mjcf(
-        cls, path: str | Path, dt: Number, safety: Number = 1, **corrections: Unpack[Corrections]
+        cls, path: str | Path, dt: Number, safety: Number = 1, **corrections: Unpack["Corrections"]
     ) -> "RateLimits":
         """Read limits from an MJCF, as ``from_urdf``. It has no speeds: pass ``speeds={joint: rad/s or m/s}``."""
-        return cls(**files.from_sheet(read_mjcf(path), dt, safety, **corrections).arguments)
+        from slewrl.limits import datasheets, files
+
+        return cls(**files.from_sheet(datasheets.read_mjcf(path), dt, safety, **corrections).arguments)
 
     @classmethod
     def from_joint_limits_yaml(
@@ -370,7 +405,7 @@ class RateLimits:
         dt: Number,
         safety: Number = 1,
         urdf: str | Path | None = None,
-        **corrections: Unpack[Corrections],
+        **corrections: Unpack["Corrections"],
     ) -> "RateLimits":
         """Read limits from a ros2_control or MoveIt ``joint_limits.yaml``: delta = max_velocity * dt * safety.
 
@@ -384,16 +419,22 @@ class RateLimits:
             urdf: a URDF with the position bounds that the YAML leaves out, as MoveIt files usually do.
             **corrections: as in ``from_urdf``.
         """
-        sheet = read_joint_limits(path, urdf)
+        from slewrl.limits import datasheets, files
+
+        sheet = datasheets.read_joint_limits(path, urdf)
         return cls(**files.from_sheet(sheet, dt, safety, **corrections).arguments)
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> "RateLimits":
         """Read a limits.yaml, as ``to_yaml`` and ``slewrl limits`` write it, bit for bit."""
+        from slewrl.limits import files
+
         return cls(**files.from_yaml(path))
 
     def to_yaml(self, path: str | Path) -> None:
         """Write the limits as YAML that ``from_yaml`` reads back bit for bit."""
+        from slewrl.limits import files
+
         files.to_yaml(self, path)
 
     def to_joint_limits_yaml(self, path: str | Path) -> None:
@@ -404,6 +445,8 @@ class RateLimits:
         max_acceleration, with max_deceleration where that differs. ``from_joint_limits_yaml`` reads back limits that
         are never wider than these, and at most a few ulps narrower.
         """
+        from slewrl.limits import files
+
         files.to_joint_limits_yaml(self, path)
 
     @classmethod

@@ -165,6 +165,35 @@ def _changes(corrections: Corrections) -> Iterator[tuple[str, dict[str, Any]]]:
         yield pattern, {"deceleration": limit}
 
 
+def reaccelerated(
+    joints: Mapping[str, Joint], rates: Mapping[str, Fraction], dt: float | None, corrections: Corrections
+) -> Arguments:
+    """The accelerations of ``joints`` after the user's corrections, as arguments of ``RateLimits``; empty without any.
+
+    Args:
+        joints: joints with an acceleration per second squared, or per step squared without a ``dt``, if they have one,
+            and a deceleration where it differs.
+        rates: the largest change per step of each.
+        dt: control period in seconds.
+        corrections: ``acceleration`` and ``deceleration`` of these are used.
+    """
+    found = dict(joints)
+    for pattern, change in _changes(corrections):
+        for name in matching([pattern], found, "the limits"):
+            found[name] = found[name]._replace(**change)
+    limited = any(_limits(joint.acceleration) or _limits(joint.deceleration) for joint in found.values())
+    if not limited:
+        return {}
+    if faults := tuple(Fault(n, *fault) for n, joint in found.items() for fault in _acceleration_faults(joint, True)):
+        raise DatasheetError("the limits", found, faults)
+    period = Fraction(1 if dt is None else dt)
+    made: Arguments = {"acceleration": {}, "deceleration": {}}
+    for name, joint in found.items():
+        for key, value in _accelerations(name, joint, rates[name], period**2).items():
+            made[key][name] = value / period**2
+    return made
+
+
 def _by_pattern(given: Number | Mapping[str, Number | None] | None) -> Iterator[tuple[str, Number]]:
     """(pattern, limit) of a number for all joints or of a mapping; "none" and None are infinite."""
     if given is not None:
@@ -196,7 +225,7 @@ def _check_continuous(name: str, joint: Joint, angles: Angles | None) -> None:
 
 
 def not_radians(joint: Joint) -> Iterator[tuple[str, str]]:
-    """The values of a revolute joint that cannot be in rad or rad/s: ("speeds" or "bounds", reason).
+    """The values of a revolute joint that cannot be in rad, rad/s or rad/s^2: (key of ``FIX_UNIT``, reason).
 
     Only text and the range of an ``unsure`` joint are checked; other numbers are known to be in rad.
     """
@@ -210,6 +239,12 @@ def not_radians(joint: Joint) -> Iterator[tuple[str, str]]:
         yield "speeds", f"{rate}, which crosses its {span} in less than {float(SHORTEST):g} s"
     if ranged and any(doubted[1:]) and max(-low, high) > FARTHEST:  # type: ignore[operator, type-var]
         yield "bounds", f"{span}, more than {FARTHEST / (2 * math.pi):.0f} turns"
+    for key in ("acceleration", "deceleration"):
+        stated, number = getattr(joint, key), finite(getattr(joint, key))
+        if speed is not None and isinstance(stated, str) and number is not None and number * SHORTEST > speed > 0:
+            between = "from rest to" if key == "acceleration" else "to rest from"
+            why = f"which takes less than {float(SHORTEST):g} s {between} its {_shown(joint.velocity)} rad/s"
+            yield key, f"{key} limit {stated} rad/s^2, {why}"
 
 
 FIX_SPEED = ("--speeds", "--exclude")
@@ -220,7 +255,10 @@ FIX_DECELERATION = ("--deceleration", "--exclude")
 FIX_UNIT = {
     "speeds": ("--speeds", "--angles degrees", "--angles radians"),
     "bounds": ("--bounds", "--angles degrees", "--angles radians", "--continuous"),
+    "acceleration": ("--acceleration", "--angles degrees", "--angles radians"),
+    "deceleration": ("--deceleration", "--angles degrees", "--angles radians"),
 }
+"""What cannot be in radians -> the options that would fix it."""
 
 
 def _faults(
@@ -314,6 +352,7 @@ def arguments(
         raise ValueError(f"dt is {dt}, expected a positive control period in seconds")
     if not 0 < share <= 1:
         raise ValueError(f"safety is {safety}, expected a share of the rated speed in (0, 1]")
+    found = {name: _believed(joint, period) for name, joint in found.items()}
     limited = any(_limits(joint.acceleration) or _limits(joint.deceleration) for joint in found.values())
     faults = tuple(
         fault
@@ -335,6 +374,20 @@ def arguments(
     units = sorted({joint.unit for joint in found.values()})
     unit = UNSAID if UNSAID in units else "/".join(units)
     return {**made, "groups": guess_groups(found), "dt": float(dt), "units": unit}
+
+
+def _believed(joint: Joint, period: Fraction) -> Joint:
+    """A joint whose acceleration is twice its rate per step, as ``to_joint_limits_yaml`` writes it for no limit.
+
+    That may be any number per second squared, and says nothing about its unit.
+    """
+    speed = finite(joint.velocity)
+    change: dict[str, Any] = {}
+    for key in ("acceleration", "deceleration"):
+        number = finite(getattr(joint, key))
+        if speed and number and abs(number * period / (2 * speed) - 1) < Fraction(1, 10**9):
+            change[key] = number
+    return joint._replace(**change)
 
 
 def _accelerations(name: str, joint: Joint, delta: Fraction, scale: Fraction) -> dict[str, Fraction]:

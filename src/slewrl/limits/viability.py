@@ -11,6 +11,11 @@ full braking from any increment in [bottom, top] is in the next interval: it is 
 All numbers are whole numbers of grid units, held in float64 below 2^53, so that every sum here is exact and the
 interval is a statement about integers. ``Grid`` says how a joint's limits and commands become such numbers. Functions
 take numpy arrays or torch tensors; pass the module as ``xp``.
+
+``increments`` is the definition: ``ViableBox`` (``limits/viable_box.py``) calls it in torch, ``numpy_edges`` beside it
+and ``Motion`` (``deploy/motion.py``) write it out with shortcuts, ``layers/viable_arrays.py`` and ``layers/fused.py``
+have their edges from ``numpy_edges``, ``deploy/c/accelerated.h`` is it in C and has the edges for
+``accelerated_layer.h``; tests/limits/test_viable_contract.py holds all of them to it, bit for bit.
 """
 
 import math
@@ -109,6 +114,19 @@ def fastest(room: Array, deceleration: Array, xp: Any = np) -> Array:
     m = xp.ceil(xp.sqrt(twice / deceleration + 0.25) - 0.5)
     m = xp.where(m < 1, 1.0, m)
     return xp.floor((twice + deceleration * (m * (m - 1))) / (2 * m))
+
+
+ABOVE_A_QUARTER = 0.25 * (1 + 2.0**-40)
+"""Adds so little to a number of steps squared that only a room of 0 notices, for which it makes one step."""
+
+
+def fastest_by(room: Array, twice_per_brake: Array, half_brake: Array) -> Array:
+    """``fastest`` of numpy arrays in half its time, from 2 / D and D / 2.
+
+    The nearest number of steps is taken rather than the one above less a half; between two, both give the same.
+    """
+    m = np.rint(np.sqrt(room * twice_per_brake + ABOVE_A_QUARTER))
+    return np.floor((room + (m * m - m) * half_brake) / m)
 
 
 def increments(velocity: Array, below: Array, above: Array, grid: Any, xp: Any = np) -> tuple[Array, Array]:

@@ -44,8 +44,18 @@ def grid_tensors(limits: Any, dtype: torch.dtype, device: torch.device | str) ->
         return GridTensors(**made, working=LimitTensors(*(x.to(dtype) for x in working)), exact=tuple(exact))  # type: ignore[arg-type]
 
 
-def viable_box(limits: Any, prev: Tensor, velocity: Any, step: LimitTensors | None, check: bool) -> "ViableBox":
-    """F_t under the acceleration limits of ``limits``, a RateLimits, and the rates of this ``step``, if they are lower.
+def viable_box(
+    limits: Any, prev: Tensor, velocity: Any, exact: LimitTensors, lowered: bool, check: bool
+) -> "ViableBox":
+    """F_t under the acceleration limits of ``limits``, a RateLimits, and ``exact``, its limits in this step.
+
+    Args:
+        limits: limits with an acceleration.
+        prev: the last command, (..., d).
+        velocity: the last increment, (..., d).
+        exact: the limits of this step, as written.
+        lowered: whether its rates are those of this step alone.
+        check: whether to refuse a history that cannot be.
 
     Raises:
         ValueError: the velocity is missing, or no joint could stop from it (with ``check``).
@@ -61,13 +71,14 @@ def viable_box(limits: Any, prev: Tensor, velocity: Any, step: LimitTensors | No
     last = torch.as_tensor(velocity, dtype=prev.dtype, device=prev.device).detach()
     if last.ndim == 0 or last.shape[-1] != limits.dim:
         raise ValueError(f"velocity has shape {tuple(last.shape)}, expected (..., {limits.dim}): one entry per joint")
-    prev, last = torch.broadcast_tensors(prev.detach(), last)  # type: ignore[no-untyped-call]  # no gradient
-    exact = limits.rounded(prev.dtype, prev.device).exact
-    if step is not None:
-        rates = [((rate / grid.unit).floor() - 1).clamp_min(0) for rate in (step.down, step.up)]
+    prev = prev.detach()  # no gradient
+    if prev.shape != last.shape:
+        prev, last = torch.broadcast_tensors(prev, last)  # type: ignore[no-untyped-call]
+    if lowered:
+        rates = [((rate / grid.unit).floor() - 1).clamp_min(0) for rate in (exact.down, exact.up)]
         down, up = torch.minimum(rates[0], grid.down), torch.minimum(rates[1], grid.up)
         working = grid.working._replace(down=(down * grid.unit).to(prev.dtype), up=(up * grid.unit).to(prev.dtype))
-        grid, exact = grid._replace(down=down, up=up, working=working), step
+        grid = grid._replace(down=down, up=up, working=working)
     box = ViableBox(prev, grid.working, exact, False, last, grid)
     if check:
         _check_history(limits.names, box)
@@ -181,60 +192,102 @@ class ViableBox(FeasibleBox):
 
 
 class Spread(NamedTuple):
-    """A grid broadcast to a batch (N, d) in memory: numpy is faster on arrays of equal shape."""
+    """A grid broadcast to a batch (N, d) in memory and in a dtype: numpy is faster on arrays of one kind.
 
-    grid: viability.Grid
-    per_unit: NDArray[np.float64]
+    Whole numbers of grid units below 2^24 are exact in float32, too; stopping distances are not, and are computed in
+    float64.
+    """
+
+    one: NDArray[Any]
+    """1."""
+    unit: NDArray[Any]
+    per_unit: NDArray[Any]
     """1 / unit."""
-    fall: NDArray[np.float64]
-    """-down."""
-    rooms: NDArray[np.float64]
-    """(2, N, d): the room to the upper and to the lower bound from which on the rate is what limits."""
-    brakes: NDArray[np.float64]
-    """The deceleration for each entry of ``rooms``, flat."""
+    up: NDArray[Any]
+    down: NDArray[Any]
+    acceleration: NDArray[Any]
+    deceleration: NDArray[Any]
+    high: NDArray[Any]
+    minus_low: NDArray[Any]
+    """-low; the same object as ``high`` if they are equal, and ``down`` the same as ``up``."""
+    minus_brake: NDArray[Any]
+    """-D."""
+    half_brake: NDArray[Any]
+    """D / 2."""
+    twice_brake: NDArray[Any]
+    """A little less than 2 D, by more than the rounding errors of the products that it is compared in."""
+    twice_per_brake: NDArray[np.float64]
+    """2 / D, flat, in float64."""
+    half_brakes: NDArray[np.float64]
+    """D / 2, flat, in float64."""
+    even: bool
+    """Whether A = D for all joints."""
 
 
 @lru_cache(maxsize=16)
-def _spread(grid: GridTensors, shape: torch.Size) -> Spread:
-    fields = (getattr(grid, name).numpy() for name in viability.Grid._fields)
-    full = viability.Grid(*(np.ascontiguousarray(np.broadcast_to(x, shape)) for x in fields))
-    rooms = [viability.stopping_distance(rate, full.deceleration) for rate in (full.up, full.down)]
-    return Spread(full, 1 / full.unit, -full.down, np.stack(rooms), np.tile(full.deceleration.ravel(), 2))
+def spread(grid: GridTensors, shape: tuple[int, ...], dtype: Any) -> Spread:
+    """Broadcast ``grid`` to ``shape`` in memory."""
+    unit, up, down, a, d, low, high = (getattr(grid, name).numpy() for name in viability.Grid._fields)
+    down, minus_low = (up if np.array_equal(up, down) else down), (high if np.array_equal(high, -low) else -low)
+    values = {
+        "one": np.ones_like(unit), "unit": unit, "per_unit": 1 / unit, "up": up, "down": down, "acceleration": a,
+        "deceleration": d, "high": high, "minus_low": minus_low, "minus_brake": -d, "half_brake": d / 2,
+        "twice_brake": 2 * d * (1 - 2.0**-20),
+    }  # fmt: skip
+    made = {id(x): np.ascontiguousarray(np.broadcast_to(x, shape), dtype) for x in values.values()}
+    per_brake, half = (np.ascontiguousarray(np.broadcast_to(x, shape)).ravel() for x in (2 / d, d / 2))
+    arrays: dict[str, Any] = {key: made[id(x)] for key, x in values.items()}
+    return Spread(**arrays, twice_per_brake=per_brake, half_brakes=half, even=grid.acceleration is grid.deceleration)
 
 
-def numpy_edges(prev: NDArray[Any], velocity: NDArray[Any], tensors: GridTensors) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The edges of the box, to the bit as ``viability.increments`` has them, in a fifth of the time.
+def whole_units(values: NDArray[Any], wide: Spread) -> NDArray[Any]:
+    """Values (..., d) as whole grid units, each the nearest."""
+    units = np.multiply(values, wide.per_unit, out=np.empty_like(wide.unit))
+    return np.rint(units, out=units)
 
-    Stopping distances matter near a bound only, so they are computed for the joints that are there.
+
+def farthest(
+    command: NDArray[Any], velocity: NDArray[Any], bound: NDArray[Any], rate: NDArray[Any], wide: Spread
+) -> NDArray[Any]:
+    """The largest next increment towards the upper ``bound``, in grid units: ``viability.increments`` before its brake.
+
+    Pass -command, -velocity, -low and the rate of falling for the lower side. A stop from v takes at most
+    (v + D/2)^2 / 2D, and where there is room for that the bound does not matter: only the others need a square root.
     """
-    grid, per_unit, fall, enough, brakes = _spread(tensors, prev.shape)
-    command, last = prev * per_unit, velocity * per_unit
-    np.rint(command, out=command)
-    np.rint(last, out=last)
-    edges, rooms = np.empty((2, *prev.shape)), np.empty((2, *prev.shape))
-    top, bottom = edges
-    if tensors.acceleration is tensors.deceleration:
-        np.add(last, grid.acceleration, out=top)
-        np.subtract(last, grid.acceleration, out=bottom)
+    if wide.even:
+        top = velocity + wide.acceleration
     else:
-        bottom[:], top[:] = viability.reachable(last, grid.acceleration, grid.deceleration)
-    np.minimum(top, grid.up, out=top)
-    np.maximum(bottom, fall, out=bottom)
-    np.subtract(grid.high, command, out=rooms[0])
-    np.subtract(command, grid.low, out=rooms[1])
-    if len(near := np.flatnonzero(rooms < enough)):
-        fastest = viability.fastest(np.maximum(rooms.ravel()[near], 0), brakes[near])
-        flat, half = edges.ravel(), int(near.searchsorted(command.size))  # the upper edges come first
-        flat[near[:half]] = np.minimum(flat[near[:half]], fastest[:half])
-        flat[near[half:]] = np.maximum(flat[near[half:]], -fastest[half:])
+        top = viability.reachable(velocity, wide.acceleration, wide.deceleration)[1]
+    np.minimum(top, rate, out=top)
+    needs = top + wide.half_brake
+    needs *= needs
+    room = bound - command
+    room *= wide.twice_brake
+    if len(near := np.flatnonzero(needs > room)):
+        exact = bound.ravel()[near].astype(np.float64) - command.ravel()[near]
+        np.maximum(exact, 0, out=exact)
+        fastest = viability.fastest_by(exact, wide.twice_per_brake[near], wide.half_brakes[near])
+        flat = top.ravel()
+        flat[near] = np.minimum(flat[near], fastest)
+    return top
+
+
+def numpy_edges(prev: NDArray[Any], velocity: NDArray[Any], grid: GridTensors) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The edges of the box, to the bit as ``viability.increments`` has them, in a fifth of the time."""
+    wide = spread(grid, prev.shape, prev.dtype)
+    command, last = whole_units(prev, wide), whole_units(velocity, wide)
+    top = farthest(command, last, wide.high, wide.up, wide)
+    bottom = farthest(-command, -last, wide.minus_low, wide.down, wide)
+    np.negative(bottom, out=bottom)
     if (top < bottom).any():  # a limit was lowered while a joint moved, and full braking is all there is
-        slower = viability.brake(last, grid.deceleration)
+        slower = viability.brake(last, wide.deceleration)
         np.maximum(top, slower, out=top)
         np.minimum(bottom, slower, out=bottom)
-    edges += command
-    edges *= grid.unit
-    narrow = edges.astype(prev.dtype)
-    return narrow[1], narrow[0]
+    bottom += command
+    top += command
+    bottom *= wide.unit
+    top *= wide.unit
+    return bottom, top
 
 
 class _Round(torch.autograd.Function):

@@ -14,8 +14,7 @@ from slewrl.limits import RateLimits
 from slewrl.locomotion.rewards import Term
 from slewrl.locomotion.terrain import SCAN_MIRROR
 from slewrl.registry import Registry
-from slewrl.robots import ROBOTS
-from slewrl.robots.groups import find_robot
+from slewrl.robots import ROBOTS, walking_task
 from slewrl.robots.spec import RobotSpec, WalkingTask
 
 
@@ -105,11 +104,10 @@ class Tasks(Mapping[str, Task]):
     """The tasks of every robot in ``ROBOTS``, made on access: NAME-flat of the robot NAME."""
 
     def __getitem__(self, name: str) -> Task:
-        robot, _, task = name.partition("-")
-        spec = find_robot(robot)
-        if spec is None or spec.name != robot or task not in spec.tasks:
+        if (found := walking_task(name)) is None:
             raise KeyError(name)
-        return make_task(robot.lower(), spec.tasks[task])
+        robot, task = found
+        return make_task(robot.name.lower(), task)
 
     def __iter__(self) -> Iterator[str]:
         return (f"{spec.name}-{task}" for spec in ROBOTS.values() for task in spec.tasks)

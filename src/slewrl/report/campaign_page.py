@@ -45,6 +45,7 @@ from slewrl.report.tables import (
     BENCHMARK,
     ROBOTS,
     Column,
+    acceleration,
     amount,
     columns_of,
     contenders,
@@ -153,6 +154,7 @@ def _places(results: Results) -> list[list[Result]]:
 
 
 def _results(results: Results) -> list[Block]:
+    bent = acceleration(results)
     rows = [
         (
             Cell(called(r) + note(r).mark, kind="placed", small=_where(r, steps=False), head=True),
@@ -162,6 +164,7 @@ def _results(results: Results) -> list[Block]:
             Cell(improvement_text(r, results), chance[0] if (chance := improvement(r, results)) else math.nan),
             Cell(percent(r.score.cv), r.score.cv),
             Cell(plus_minus(r.utilisation, share), r.utilisation.mean),
+            *(Cell(column.cell_text(r, there), column.score(r).mean) for column in bent),
             Cell(str(len(r.runs)), len(r.runs)),
             Cell(_where(r), kind="where"),
         )
@@ -170,7 +173,7 @@ def _results(results: Results) -> list[Block]:
     ]
     # A phone shows two columns before one scrolls: the method, and what it came to.
     returned = ("#Return ↑", "#95 % interval", "Return by seed", f"#{HEADING}")
-    heads = ("Method", *returned, "#CV, % ↓", "#Utilisation", "#Seeds", "Where")
+    heads = ("Method", *returned, "#CV, % ↓", "#Utilisation", *("#Acceleration used" for _ in bent), "#Seeds", "Where")
     about = "Mean ± standard deviation over seeds; the highest mean return of a method that kept every limit in bold, "
     about += f"which is no verdict. {METHOD}."
     about += " One seed is not ranked among several." if {1} < {len(r.runs) for r in results} else ""
@@ -213,13 +216,17 @@ def _measured(column: Column, result: Result, results: Sequence[Result]) -> Cell
 
 
 def _runs(results: Results, folder: Path) -> list[Block]:
-    rows = [_run(r, run, folder) for there in _places(results) for r in there for run in r.runs]
-    heads = ("Method", "#Seed", "#Return", "#Utilisation", "#Violations", "#Steps/s", "Where", "Files")
+    bent = any(run.too_sharp is not None for run in results.runs)
+    rows = [_run(r, run, folder, bent) for there in _places(results) for r in there for run in r.runs]
+    sharp = ("#Acceleration violations",) if bent else ()
+    heads = ("Method", "#Seed", "#Return", "#Utilisation", "#Violations", *sharp, "#Steps/s", "Where", "Files")
     about = "Steps/s: training steps per second of CPU time."
+    about += " Acceleration violations: those of them that broke an acceleration, in evaluations." if bent else ""
     return [DataTable("Every run", heads, rows, "ddsrad"), Words(about)]
 
 
-def _run(result: Result, run: Run, folder: Path) -> tuple[Cell, ...]:
+def _run(result: Result, run: Run, folder: Path, bent: bool) -> tuple[Cell, ...]:
+    sharp = Cell("–", math.nan) if run.too_sharp is None else Cell(count(run.too_sharp), run.too_sharp)
     home = Path(os.path.relpath(run.path, folder)).as_posix()
     return (
         Cell(called(result), head=True),
@@ -227,6 +234,7 @@ def _run(result: Result, run: Run, folder: Path) -> tuple[Cell, ...]:
         Cell(amount(run.final_return), run.final_return),
         Cell(share(run.final_utilisation), run.final_utilisation),
         Cell(count(run.violations), run.violations),
+        *([sharp] if bent else []),
         Cell("–" if math.isnan(run.rate) else f"{run.rate:.0f}", run.rate),
         Cell(_where(result, steps=False)),
         Cell("", links=[(name, f"{home}/{file}") for name, file in FILES.items()]),

@@ -221,6 +221,18 @@ class Run:
         """Utilisation in the final evaluation, its episodes weighted by their lengths."""
         return float(np.average(self.episodes["utilisation"], weights=self.episodes["length"]))
 
+    @property
+    def final_acceleration(self) -> float:
+        """Utilisation of the acceleration in the final evaluation; NaN without such limits, and of older runs."""
+        used = self.episodes.get("acceleration_utilisation")
+        return math.nan if used is None else float(np.average(used, weights=self.episodes["length"]))
+
+    @property
+    def too_sharp(self) -> int | None:
+        """Violations of the acceleration in every evaluation; None without such a limit."""
+        tables = [table for table in (self.evaluations, self.episodes) if "acceleration_violations" in table]
+        return sum(int(table["acceleration_violations"].sum()) for table in tables) if tables else None
+
     @cached_property
     def trained(self) -> Broken:
         """Violations in training, warm-up and exploration included; the last row of train.csv has their sum."""
@@ -311,6 +323,16 @@ class Result:
         return self.by_seed(lambda run: run.final_utilisation)
 
     @cached_property
+    def accelerations(self) -> Array:
+        """Utilisation of the acceleration in the final evaluation, (seeds,); NaN where it was not measured."""
+        return self.by_seed(lambda run: run.final_acceleration)
+
+    @property
+    def accelerates(self) -> bool:
+        """Whether all runs have measured how they used the acceleration."""
+        return not bool(np.isnan(self.accelerations).any())
+
+    @cached_property
     def joint_utilisation(self) -> Array:
         """Utilisation of each joint, mean over the seeds, (d,)."""
         return np.mean([run.joint_utilisation for run in self.runs], axis=0)
@@ -324,6 +346,11 @@ class Result:
     def utilisation(self) -> Score:
         """The utilisation over the seeds."""
         return score(self.utilisations)
+
+    @cached_property
+    def acceleration(self) -> Score:
+        """The utilisation of the acceleration over the seeds; NaN where it was not measured."""
+        return score(self.accelerations) if self.accelerates else Score(math.nan, math.nan)
 
     @cached_property
     def trained(self) -> Broken:

@@ -34,6 +34,8 @@ OPTION_LABELS = {
     "action": "action entropy",
     "mean_bound=tanh": "tanh mean",
 }
+FILTERS = {"filter=ema": "Average, clip", "filter=butterworth": "Butterworth, clip"}
+"""A filter in the environment, with which no limit in the policy is one behind the filter -> its name."""
 BACKBONES = {"sac": "SAC", "td3": "TD3", "fastsac": "FastSAC", "ppo": "PPO", "ppo_lag": "PPO-Lagrangian"}
 ROBOT_METHODS = ("boxpre", "post", "srad_qp", "srad_ball", "dtanh", "ddsrad")
 """The order of the paper's table of the robots, which is not that of its others."""
@@ -70,7 +72,7 @@ def kind(layer: str, agent: str) -> str:
 
 def note(result: Result) -> Note:
     """A method's footnote."""
-    return NOTES.get(kind(result.layer, result.cell.agent), Note())
+    return Note() if filters(result) else NOTES.get(kind(result.layer, result.cell.agent), Note())
 
 
 def notes(results: Iterable[Result]) -> list[str]:
@@ -79,9 +81,14 @@ def notes(results: Iterable[Result]) -> list[str]:
     return [f"{one.mark} {one.text}" for one in NOTES.values() if one in needed]
 
 
+def filters(result: Result) -> bool:
+    """Whether the environment filters the policy's commands, and clips them to F_t."""
+    return bool(result.runs[0].spec.task_options.get("filter"))
+
+
 def promises(result: Result) -> bool:
     """Whether a method promises the limit, so that one violation is one too many."""
-    return result.layer != UNLIMITED
+    return result.layer != UNLIMITED or filters(result)
 
 
 def prices(result: Result) -> bool:
@@ -95,6 +102,8 @@ def label(method: str, agent: str = "") -> str:
     name = BACKBONES[PRICED] if kind(layer, agent) == PRICED else LABELS.get(layer, layer.rpartition(":")[2])
     if changes in OPTION_LABELS:
         return f"{name} ({OPTION_LABELS[changes]})"
+    if layer == UNLIMITED and (filtered := [word for word in FILTERS if word in changes.split()]):
+        name, changes = FILTERS[filtered[0]], changes.replace(filtered[0], "")
     texts = [OPTION_LABELS.get(change, change.replace("penalty_weight=", "λ = ")) for change in changes.split()]
     return f"{name} ({', '.join(texts)})" if texts else name
 

@@ -1,4 +1,4 @@
-"""The paper's part in a report, by dotted names alone, so that a report stands without it."""
+"""The parts of a report that not every campaign has, the paper's among them, by dotted names alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +47,7 @@ SECTIONS = Registry(
         "table1": "slewrl.paper.sections:table1_section",
         "claims": "slewrl.paper.sections:claims_section",
         "comparison": "slewrl.paper.sections:comparison_section",
+        "calm": "slewrl.report.calm:calm_section",
     },
 )
 """Every section there may be, in the order of the page."""

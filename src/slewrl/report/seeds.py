@@ -96,6 +96,9 @@ def rows_of(r: Result, results: Results) -> list[Row]:
         _row(r, "return_cv", Score(r.score.cv, math.nan), cv_interval(r.returns)),
         _row(r, "utilisation", r.utilisation, t_interval(r.utilisations), r.utilisations.tolist()),
     ]
+    if r.accelerates:
+        used = r.accelerations
+        found.append(_row(r, "acceleration_utilisation", r.acceleration, t_interval(used), used.tolist()))
     if chance := improvement(r, results):
         found.append(_row(r, "p_improvement", Score(chance[0], math.nan), (chance[1], chance[2])))
     for name, metric in walking.METRICS.items() if walking.is_walking(r) else ():

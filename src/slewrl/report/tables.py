@@ -132,10 +132,17 @@ def tables(results: Results) -> list[Table]:
     found = []
     for (limits, agent), there in by_limits_and_agent(results):
         if others := tuple(r for r in there if not walking.is_walking(r)):
-            found.append(Table(limits, agent, others, BENCHMARK))
+            found.append(Table(limits, agent, others, BENCHMARK + acceleration(others)))
         if robots := tuple(r for r in there if walking.is_walking(r)):
-            found += [Table(limits, agent, robots, *part, results.shared) for part in ROBOTS]
+            task, use = ROBOTS
+            use = (use[0] + acceleration(robots), *use[1:])
+            found += [Table(limits, agent, robots, *part, results.shared) for part in (task, use)]
     return found
+
+
+def acceleration(results: Iterable[Result]) -> tuple[Column, ...]:
+    """The column for the use of the acceleration, if any of ``results`` has measured it."""
+    return (ACCELERATION,) if any(r.accelerates for r in results) else ()
 
 
 def by_limits_and_agent(results: Results) -> list[tuple[tuple[str, str], list[Result]]]:
@@ -200,6 +207,8 @@ BENCHMARK = (
     Column("Util", lambda r: r.utilisation, share),
 )
 """The paper's main table."""
+ACCELERATION = Column("Util-A", lambda r: r.acceleration, lambda value: "–" if math.isnan(value) else share(value))
+"""How much of the acceleration was used, for tables of runs that have measured it."""
 
 
 def columns_of(metrics: Sequence[walking.Metric]) -> tuple[Column, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from slewrl.metrics import GroupUse, group_use
 from slewrl.report.data import Array, Result, Run, Score, score
-from slewrl.robots.groups import groups_of
+from slewrl.robots import groups_of
 
 WALKS_STEPS, WALKS_SHARE = 500, 0.5
 """Walking means episodes of that many control steps at that share of the commanded speed, on average."""

@@ -274,7 +274,8 @@ class RobotSpec:
                 )
                 for joint in self.joints
             }
-            made = rates.arguments(rows, dt, SHARES[base] if safety is None else safety, self.name)
+            share = SHARES[base] if safety is None else safety
+            made = rates.arguments(rows, dt, share, self.name, angles="radians")
         return RateLimits(**made | {"groups": [joint.group for joint in self.joints], "reset": self.default_pose})
 
     def _from_table(self, preset: str, dt: Number) -> dict[str, Any]:

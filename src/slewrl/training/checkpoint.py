@@ -4,6 +4,7 @@ Loading builds nothing else (``weights_only``), so a file from somebody else run
 bytes, however often the run was killed.
 """
 
+import dataclasses
 import hashlib
 import io
 import sys
@@ -14,7 +15,11 @@ from typing import Any, TypeVar
 
 import torch
 
+from slewrl.agents import recipes
+from slewrl.errors import shortened
 from slewrl.io.files import sync_folder, written_whole
+from slewrl.training.run_folder import RunFolder
+from slewrl.training.spec import RunSpec, difference
 
 T = TypeVar("T")
 MAGIC = b"slewrl checkpoint 1\n"
@@ -115,3 +120,19 @@ def use_newest(folder: Path, use: Callable[[dict[str, Any]], T]) -> tuple[T, lis
     advice = "put back what is damaged from a copy, or begin the run again in another folder"
     why = "; ".join(dict.fromkeys(reasons))  # all may fail for the same reason
     raise CheckpointError(f"{folder} holds no whole checkpoint of this run: {why}; {advice}")
+
+
+def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str, Any]:
+    """The checkpoint, if it is of this run, perhaps from before it was extended; otherwise a CheckpointError."""
+    if missing := [name for name in ("spec", "agent", "step") if name not in state]:
+        raise CheckpointError(f"it has no {missing[0]!r}: it is of another version")
+    if type(state["step"]) is not int or state["step"] < 0:
+        raise CheckpointError(f"its step is {shortened(state['step'])}, expected a whole number >= 0")
+    there = recipes.upgraded(state["spec"])
+    if isinstance(there, dict) and type(there.get("steps")) is int and 0 < there["steps"] < spec.steps:
+        there = {**there, "steps": spec.steps}
+    if differ := difference(there, dataclasses.asdict(spec)):
+        raise CheckpointError(f"it is of another run ({differ} in run.json)")
+    if "copies" in state and (changed := folder.changed(state["copies"])):
+        raise CheckpointError(changed)
+    return state

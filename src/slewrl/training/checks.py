@@ -5,6 +5,7 @@ from typing import Any
 
 from slewrl.agents import agent_class
 from slewrl.agents.base import Agent
+from slewrl.envs.smoothing import Smoothing
 from slewrl.envs.tasks import (
     check_gymnasium_task,
     check_simulator,
@@ -32,6 +33,7 @@ def check_spec(spec: RunSpec) -> None:
     check_task_options(spec.task, spec.task_options)
     if is_gymnasium(spec.task):
         check_gymnasium_task(spec.task)
+        check_smoothing(spec)
     if spec.steps <= spec.learning_starts and not kind.on_policy:
         raise ValueError(
             f"steps is {spec.steps}, but the first {spec.learning_starts} only fill the replay: nothing is learned "
@@ -47,6 +49,18 @@ def check_spec(spec: RunSpec) -> None:
     check_agent(spec, agent)
     if spec.start:
         check_start(spec, agent, limits, layout)
+
+
+def check_smoothing(spec: RunSpec) -> None:
+    """Refuse a filter behind a layer that limits commands already: the filter is for what the policy asks for."""
+    smoothing = Smoothing(**spec.task_options)
+    if not smoothing.filter and (idle := sorted({"cutoff", "observed"} & spec.task_options.keys())):
+        raise ValueError(f"task.{idle[0]} is of a filter, and there is none: add --set task.filter=ema or butterworth")
+    if smoothing.filter and spec.layer != "none":
+        raise ValueError(
+            f"task.filter={smoothing.filter} filters the policy's commands and clips them to F_t, but --layer is "
+            f"{spec.layer!r}, which limits them before the filter: use --layer none"
+        )
 
 
 def check_agent(spec: RunSpec, agent: Agent) -> None:

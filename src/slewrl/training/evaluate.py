@@ -1,22 +1,27 @@
 """Seeded episodes of a policy without exploration: returns, and how the rate limits were used."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from slewrl.envs.augment import Augment
+from slewrl.calm.metrics import Calm, Effort, calm, calm_of_episodes, effort_of_episodes
+from slewrl.envs.actuators import actuators_of
+from slewrl.envs.augment import Augment, known_books
 from slewrl.envs.checked import checked_reset, checked_step
+from slewrl.envs.smoothing import Smoothing
+from slewrl.envs.tasks import is_gymnasium, make_vec_env
 from slewrl.envs.vec_env import Episode, VecEnv
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
 from slewrl.limits.augmented import previous_action, previous_velocity
 from slewrl.metrics import RateUse, increment_density, increments_and_limits, rate_use, return_cv
 
-EVALUATION_SEED = 1_000_000
-"""The first seed of every evaluation; episode k is reset with this plus k."""
 Act = Callable[[torch.Tensor], Decision]
 """Maps augmented observations (N, n) to N actions."""
 MakeVecEnv = Callable[..., VecEnv]
@@ -46,7 +51,13 @@ class Evaluation:
     measures: tuple[dict[str, float], ...]
     """What else the task measures of each episode."""
     accelerates: bool = False
-    """Whether the limits have an acceleration, whose violations have a column of their own."""
+    """Whether the limits have an acceleration, whose violations and use have columns of their own."""
+    calms: tuple[Calm, ...] = ()
+    """How calm the executed actions of each episode are."""
+    efforts: tuple[Effort, ...] = ()
+    """What the actuators did in each episode; empty where the task does not tell."""
+    commands: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    """The executed actions of the first episode, (T + 1, d), from the reset action on."""
 
     def row(self) -> dict[str, float]:
         """The columns of eval.csv; docs/metrics.md defines each."""
@@ -61,16 +72,29 @@ class Evaluation:
             "utilisation": float(np.average([use.utilisation for use in self.uses], weights=self.lengths)),
             "utilisation_mean": float(np.average([use.utilisation_mean for use in self.uses], weights=self.lengths)),
             "violations": sum(use.violations for use in self.uses),
-            **self._sharp(*self.uses),
+            **self._sharp(self.uses, self.lengths),
             "violation_rate": sum(use.violations for use in self.uses) / (steps * joints),
             "raw_violation_rate": self.raw_violations / (steps * joints),
+            **self._calm(self.calms, self.efforts),
             **self._mean_measures(),
             **{f"utilisation_{i}": float(value) for i, value in enumerate(per_joint)},
         }
 
-    def _sharp(self, *uses: RateUse) -> dict[str, float]:
-        """The column for violations of the acceleration, if there is a limit on it."""
-        return {"acceleration_violations": sum(use.acceleration_violations for use in uses)} if self.accelerates else {}
+    def _sharp(self, uses: Sequence[RateUse], lengths: NDArray[np.int64]) -> dict[str, float]:
+        """The columns for violations and utilisation of the acceleration, if there is a limit on it."""
+        if not self.accelerates:
+            return {}
+        used = [use.acceleration_utilisation for use in uses]
+        return {
+            "acceleration_violations": sum(use.acceleration_violations for use in uses),
+            "acceleration_utilisation": float(np.average(used, weights=lengths)),
+            "acceleration_utilisation_max": max(use.acceleration_utilisation_max for use in uses),
+        }
+
+    def _calm(self, calms: tuple[Calm, ...], efforts: tuple[Effort, ...]) -> dict[str, float]:
+        """The columns for calm and effort over some episodes, all joints together."""
+        found = calm_of_episodes(calms).together() if calms else {}
+        return found | (effort_of_episodes(efforts).together() if efforts else {})
 
     def _mean_measures(self) -> dict[str, float]:
         """Means of the task's own measures: over episodes for those in ONCE, over steps for the rest."""
@@ -88,11 +112,25 @@ class Evaluation:
                 "reward_mean": float(self.returns[k] / self.lengths[k]),
                 "utilisation": use.utilisation,
                 "violations": use.violations,
-                **self._sharp(use),
+                **self._sharp((use,), self.lengths[k : k + 1]),
+                **self._calm(self.calms[k : k + 1], self.efforts[k : k + 1]),
                 **self.measures[k],
             }
             for k, use in enumerate(self.uses)
         ]
+
+    def by_joint(self, names: tuple[str, ...]) -> list[dict[str, float | str]]:
+        """The rows of calm.csv: calm and effort of all joints together, then of each joint."""
+        rows: list[dict[str, float | str]] = [{"joint": "all", **self._calm(self.calms, self.efforts)}]
+        shaking = calm_of_episodes(self.calms)
+        done = effort_of_episodes(self.efforts) if self.efforts else None
+        for i, name in enumerate(names):
+            rows.append({"joint": name, **shaking.of_joint(i), **(done.of_joint(i) if done else {})})
+        return rows
+
+    def some_commands(self, names: tuple[str, ...], rows: int = 1_001) -> list[dict[str, float]]:
+        """The rows of commands.csv: commands of the first episode, step after step from the reset action on."""
+        return [dict(zip(names, (float(str(x)) for x in row), strict=True)) for row in self.commands[:rows]]
 
     def density(self, names: tuple[str, ...], bins: int = 50) -> list[dict[str, float]]:
         """The rows of density.csv, one per bin of increment over limit: its ends, then a column per joint."""
@@ -112,24 +150,43 @@ Evaluator = Callable[[Act, int, int], Evaluation]
 """Evaluates a policy in a number of episodes from a seed on."""
 
 
+def make_evaluator(
+    task: str, options: dict[str, Any], limits: RateLimits, extra_violations: ExtraViolations
+) -> Evaluator:
+    """The evaluator of policies in a task, which counts their layer's extra violations, too."""
+    if is_gymnasium(task):
+        env = Smoothing(**options).limited(gym.make(task, disable_env_checker=True), limits, training=False)
+        return lambda act, episodes, seed: evaluate(act, env, episodes, seed, extra_violations)
+    # Environments are made once for each number of them: some simulators take a minute over it.
+    make = cache(partial(make_vec_env, task, limits, options=options, training=False))
+    return lambda act, episodes, seed: evaluate_vec_env(act, make, episodes, seed, extra_violations)
+
+
 def evaluate(
-    act: Act, env: Augment, episodes: int, seed: int, extra_violations: ExtraViolations = lambda actions, limits: 0
+    act: Act,
+    env: gym.Env[Any, Any],
+    episodes: int,
+    seed: int,
+    extra_violations: ExtraViolations = lambda actions, limits: 0,
 ) -> Evaluation:
     """Run ``episodes`` episodes; episode k is reset with ``seed + k``."""
-    finished, raw = [], 0
+    books = known_books(env)
+    finished, raw, dt = [], 0, control_period(books)
+    actuators = actuators_of(env, dt)
     for k in range(episodes):
-        where = f"{env.name}, evaluation, episode {k}"
+        where = f"{books.name}, evaluation, episode {k}"
         observation = checked_reset(env, where, seed + k)
         total, steps, done = 0.0, 0, False
         while not done:
             action = act(torch.from_numpy(observation[None]))
-            raw += int(env.history.outside(action.judged.numpy()).sum())
+            raw += int(books.history.outside(action.judged.numpy()).sum())
             steps += 1
             step = checked_step(env, action.executed[0].numpy(), f"{where}, step {steps}")
             observation, reward, terminated, truncated, _ = step
             total, done = total + reward, terminated or truncated
-        finished.append(Episode(total, env.actions))
-    return _evaluation(finished, raw, env.limits, extra_violations)
+            actuators.note()
+        finished.append(Episode(total, books.actions, effort=actuators.effort()))
+    return _evaluation(finished, raw, books.limits, extra_violations, dt)
 
 
 def evaluate_vec_env(
@@ -144,7 +201,7 @@ def evaluate_vec_env(
         some, outside = _first_episodes(act, vec_env)
         finished += some
         raw += outside
-    return _evaluation(finished, raw, vec_env.limits, extra_violations)
+    return _evaluation(finished, raw, vec_env.limits, extra_violations, vec_env.limits.dt or vec_env.dt)
 
 
 def _first_episodes(act: Act, vec_env: VecEnv) -> tuple[list[Episode], int]:
@@ -170,7 +227,14 @@ def _outside(action: NDArray[np.float32], observation: NDArray[np.float32], limi
     return limits.outside(action, previous, previous.astype(np.float64) - previous_velocity(observation, limits.dim))
 
 
-def _evaluation(episodes: list[Episode], raw: int, limits: RateLimits, extra_violations: ExtraViolations) -> Evaluation:
+def control_period(env: Augment) -> float | None:
+    """Seconds per step, where the limits or the environment say it."""
+    return env.limits.dt or getattr(env.unwrapped, "dt", None)
+
+
+def _evaluation(
+    episodes: list[Episode], raw: int, limits: RateLimits, extra_violations: ExtraViolations, dt: float | None
+) -> Evaluation:
     uses = []
     for episode in episodes:
         use = rate_use(episode.actions, limits)
@@ -184,4 +248,7 @@ def _evaluation(episodes: list[Episode], raw: int, limits: RateLimits, extra_vio
         np.concatenate([increments / allowed for increments, allowed in moves]),
         tuple(episode.measures for episode in episodes),
         limits.grid is not None,
+        tuple(calm(episode.actions, dt, limits) for episode in episodes),
+        tuple(episode.effort for episode in episodes if episode.effort is not None),
+        episodes[0].actions.astype(np.float32),
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,20 +15,21 @@ from slewrl.errors import UserFacingError
 from slewrl.io.files import refuse_linked_folders
 from slewrl.io.trust import code_named, require_trust
 from slewrl.limits import RateLimits
-from slewrl.robots.spec import RobotSpec
 from slewrl.training import checkpoint
-from slewrl.training.evaluate import EVALUATION_SEED, Act, Evaluation
-from slewrl.training.resume import of_run
 from slewrl.training.run_folder import RunFolder, write_csv
-from slewrl.training.setup import make_agent, make_evaluator, on_any_machine, run_limits, run_task
-from slewrl.training.spec import RunSpec
+from slewrl.training.setup import make_agent, on_any_machine, run_limits, run_task
+from slewrl.training.spec import EVALUATION_SEED, RunSpec
+
+if TYPE_CHECKING:
+    from slewrl.robots.spec import RobotSpec
+    from slewrl.training.evaluate import Act, Evaluation
 
 
 @dataclass(frozen=True)
 class Policy:
     """What a run has learned, without exploration."""
 
-    act: Act
+    act: "Act"
     agent: Agent
     spec: RunSpec
     task: str
@@ -39,15 +40,17 @@ class Policy:
     """The action (d,) that counts as executed before the first step."""
     dt: float | None
     """Control period in seconds, where the limits or the task have one."""
-    robot: RobotSpec | None
+    robot: "RobotSpec | None"
     """The robot of a walking task of ours."""
     step: int
     """The step of the checkpoint."""
     complaints: list[str]
     """What was wrong with newer checkpoints."""
 
-    def evaluate(self, episodes: int, seed: int = EVALUATION_SEED) -> Evaluation:
+    def evaluate(self, episodes: int, seed: int = EVALUATION_SEED) -> "Evaluation":
         """Evaluate the policy in seeded episodes of the run's task."""
+        from slewrl.training.evaluate import make_evaluator  # export and play act without it
+
         evaluator = make_evaluator(self.task, self.spec.task_options, self.limits, self.agent.layer.extra_violations)
         return evaluator(self.act, episodes, seed)
 
@@ -62,7 +65,7 @@ def load_policy(run: Path, trust: bool = False) -> Policy:
     if not checkpoint.checkpoints(folder.checkpoints):
         raise FileNotFoundError(f"{run} has no checkpoint yet: train it first (slewrl train --resume {run})")
     policy, complaints = checkpoint.use_newest(
-        folder.checkpoints, lambda state: _policy(of_run(state, spec, folder), spec, folder, limits)
+        folder.checkpoints, lambda state: _policy(checkpoint.of_run(state, spec, folder), spec, folder, limits)
     )
     return replace(policy, complaints=complaints)
 
@@ -99,13 +102,17 @@ def _policy(state: dict[str, Any], spec: RunSpec, folder: RunFolder, limits: Rat
     )
 
 
-def evaluate_run(run: Path, episodes: int, into: str = "evaluation", trust: bool = False) -> tuple[Policy, Evaluation]:
-    """Evaluate a run's policy and write density, increments and, last, episodes to a folder of the run."""
+def evaluate_run(
+    run: Path, episodes: int, into: str = "evaluation", trust: bool = False
+) -> "tuple[Policy, Evaluation]":
+    """Evaluate a run's policy and write its tables, the one of the episodes last, to a folder of the run."""
     refuse_linked_folders(run)
     policy = load_policy(run, trust)
     result = policy.evaluate(episodes)
     names = policy.limits.names
     write_csv(run / into / "density.csv", result.density(names))
     write_csv(run / into / "increments.csv", result.some_increments(names))
+    write_csv(run / into / "calm.csv", result.by_joint(names))
+    write_csv(run / into / "commands.csv", result.some_commands(names))
     write_csv(run / into / "episodes.csv", result.episodes())
     return policy, result

@@ -7,14 +7,12 @@ finds here what it keeps of both.
 import dataclasses
 from typing import Any
 
-from slewrl.agents import recipes
 from slewrl.agents.replay import Replay, window
-from slewrl.errors import shortened
 from slewrl.layers import layer_class
 from slewrl.training import checkpoint
-from slewrl.training.checkpoint import CheckpointError
+from slewrl.training.checkpoint import CheckpointError, of_run
 from slewrl.training.run_folder import LOGS, RunFolder
-from slewrl.training.spec import RunSpec, difference
+from slewrl.training.spec import RunSpec
 
 LOG_EVERY = 1_000
 """Steps between rows of train.csv; with many environments it is 16 of all of them."""
@@ -30,22 +28,6 @@ def usable(state: dict[str, Any], spec: RunSpec, folder: RunFolder, replay: Repl
         raise CheckpointError(wrong)
     if replay is not None and (wrong := forgotten(state, spec) or replay.damage(state)):
         raise CheckpointError(wrong)
-    return state
-
-
-def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str, Any]:
-    """The checkpoint, if it is of this run, perhaps from before it was extended; otherwise a CheckpointError."""
-    if missing := [name for name in ("spec", "agent", "step") if name not in state]:
-        raise CheckpointError(f"it has no {missing[0]!r}: it is of another version")
-    if type(state["step"]) is not int or state["step"] < 0:
-        raise CheckpointError(f"its step is {shortened(state['step'])}, expected a whole number >= 0")
-    there = recipes.upgraded(state["spec"])
-    if isinstance(there, dict) and type(there.get("steps")) is int and 0 < there["steps"] < spec.steps:
-        there = {**there, "steps": spec.steps}
-    if differ := difference(there, dataclasses.asdict(spec)):
-        raise CheckpointError(f"it is of another run ({differ} in run.json)")
-    if "copies" in state and (changed := folder.changed(state["copies"])):
-        raise CheckpointError(changed)
     return state
 
 

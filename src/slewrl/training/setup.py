@@ -1,22 +1,19 @@
-"""The parts of a run from its spec: limits, task, agent and evaluator."""
+"""The parts of a run from its spec: limits, task and agent."""
 
 import dataclasses
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-import gymnasium as gym
 import torch
 
 from slewrl.agents import agent_class, recipes
 from slewrl.agents.base import Agent
-from slewrl.envs.augment import Augment
 from slewrl.envs.reset import parse_reset
-from slewrl.envs.tasks import OWN_ROBOT, is_gymnasium, make_vec_env, task_preset
+from slewrl.envs.tasks import OWN_ROBOT, is_gymnasium, task_preset
 from slewrl.envs.vec_env import Layout
 from slewrl.layers import make_layer
 from slewrl.limits import RateLimits
 from slewrl.limits.resolve import resolve_limits
-from slewrl.training.evaluate import Evaluator, ExtraViolations, evaluate, evaluate_vec_env
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec
 
@@ -68,15 +65,3 @@ def on_any_machine(spec: RunSpec) -> RunSpec:
         return spec
     without = {"device": "cpu", "compile": False, "amp": "off"}
     return dataclasses.replace(spec, agent_options={**spec.agent_options, **without})
-
-
-def make_evaluator(
-    task: str, options: dict[str, Any], limits: RateLimits, extra_violations: ExtraViolations
-) -> Evaluator:
-    """The evaluator of policies in a task, which counts their layer's extra violations, too."""
-    if is_gymnasium(task):
-        env = Augment(gym.make(task, disable_env_checker=True), limits)
-        return lambda act, episodes, seed: evaluate(act, env, episodes, seed, extra_violations)
-    # Environments are made once for each number of them: some simulators take a minute over it.
-    make = cache(partial(make_vec_env, task, limits, options=options, training=False))
-    return lambda act, episodes, seed: evaluate_vec_env(act, make, episodes, seed, extra_violations)

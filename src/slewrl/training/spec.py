@@ -12,6 +12,9 @@ from tyro.conf import Fixed, Suppress, arg
 from slewrl.agents import recipes
 from slewrl.errors import shortened
 
+EVALUATION_SEED = 1_000_000
+"""The first seed of every evaluation; episode k is reset with this plus k."""
+
 
 @dataclass(frozen=True)
 class RunSpec:
@@ -32,7 +35,8 @@ class RunSpec:
     """Hyperparameters that go together. sac, td3: ours (the default) or paper; fastsac: cpu (the default, 128
     environments) or gpu (4096). Sets what has its usual value."""
     start: Annotated[str, arg(name="from", metavar="RUN")] = ""
-    """A run whose networks this one begins with: same agent, network sizes and observations; all else begins anew."""
+    """A run whose networks this one begins with: same agent, network sizes and observations; all else begins anew. The
+    warm-up acts by them, and this run may have an acceleration limit where that one has none (docs/acceleration.md)."""
     seed: int = 12345
     """Of everything random: the same seed gives the same run, to the byte."""
     steps: Suppress[Fixed[int]] = 1_000_000  # an option of Train's own, which tells whether it was given

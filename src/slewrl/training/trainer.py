@@ -16,12 +16,12 @@ from slewrl.envs.vec_env import Episode
 from slewrl.io.files import refuse_linked_folders
 from slewrl.metrics import rate_use
 from slewrl.training import checkpoint
-from slewrl.training.evaluate import EVALUATION_SEED, Act, Evaluation, Evaluator, evaluate_vec_env
+from slewrl.training.evaluate import Act, Evaluation, Evaluator, evaluate_vec_env, make_evaluator
 from slewrl.training.logging import Callback, Logs
-from slewrl.training.resume import budget_of, due_logs, of_run, replay_sizes, usable
+from slewrl.training.resume import budget_of, due_logs, replay_sizes, usable
 from slewrl.training.run_folder import LOGS, RunFolder
-from slewrl.training.setup import make_agent, make_evaluator, run_limits, run_task
-from slewrl.training.spec import RunSpec
+from slewrl.training.setup import make_agent, run_limits, run_task
+from slewrl.training.spec import EVALUATION_SEED, RunSpec
 from slewrl.training.start import begin_with_weights
 
 RECENT = ("length", "fell", "exploded")
@@ -40,7 +40,7 @@ class Trainer:
         self.vec_env = make_vec_env(task, self.limits, spec.environments, spec.task_options)
         self.agent = make_agent(spec, self.limits, self.vec_env.layout)
         if spec.start:
-            begin_with_weights(self.agent, spec, folder)
+            begin_with_weights(self.agent, spec, folder, self.limits)
         self.evaluator: Evaluator = self._evaluate_here
         if not is_alone(task):
             extra_violations = self.agent.layer.extra_violations
@@ -70,7 +70,9 @@ class Trainer:
             return Replay(capacity, interval, spec.environments, *sizes, folder)
         if not (folder / ROWS).exists():
             raise FileNotFoundError(f"{folder / ROWS} is gone: a run cannot go on without its replay")
-        state, _ = checkpoint.use_newest(self.folder.checkpoints, lambda state: of_run(state, spec, self.folder))
+        state, _ = checkpoint.use_newest(
+            self.folder.checkpoints, lambda state: checkpoint.of_run(state, spec, self.folder)
+        )
         saved_capacity = replay_sizes(budget_of(state, spec))[0]  # a run that was extended may not have grown it yet
         return Replay(capacity, interval, spec.environments, *sizes, folder, saved_capacity)
 
@@ -100,7 +102,7 @@ class Trainer:
 
     def _choose(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         observation = torch.from_numpy(obs)
-        if self.step < self.spec.learning_starts and not self.agent.on_policy:
+        if self.step < self.spec.learning_starts and not (self.agent.on_policy or self.spec.start):
             box = self.limits.box_after(observation)
             uniform = self.agent.layer.random(box, self.warm_up).numpy()
             return uniform, uniform

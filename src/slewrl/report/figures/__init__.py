@@ -7,17 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
+from slewrl.report.calm import over_seeds
 from slewrl.report.colours import COLOURS
 from slewrl.report.data import Cell, Result, Results, grouped
-from slewrl.report.figures import curves, increments, means, radar, sensitivity
+from slewrl.report.figures import curves, increments, means, pareto, radar, sensitivity
 from slewrl.report.figures.style import Draw, Look, saved
 from slewrl.report.methods import REFERENCE, backbone, called, in_order, label
 from slewrl.report.ranking import best, change, lead, seeds, unranked
 from slewrl.report.sections import PAPER
 from slewrl.report.tables import amount, by_limits_and_agent, count, share
-from slewrl.robots.groups import find_robot
+from slewrl.robots import find_robot
 
-PALETTE = (*curves.LIMITS.values(), *sensitivity.SIX)
+PALETTE = (*curves.LIMITS.values(), *sensitivity.SIX, *pareto.COLOURS)
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,14 @@ def look_of(results: Results, width: float) -> Look:
 
 def figures_of(results: Results, overlay: bool = False) -> list[CampaignFigure]:
     """All there is data for; ``overlay``: all methods in one panel, too, as papers have it."""
-    found = [*_comparisons(results), *_sweeps(results)]
+    found = [*_comparisons(results), *_sweeps(results), *_paretos(results)]
     for (task, limits, agent, _, steps), panel in configurations(results).items():
         where = f"{task}, {backbone(agent)}, {limits} limits"
         name = f"{task}-{limits}-{agent}"
         if len({r.cell.steps for r in results.where(task=task, limits=limits, agent=agent)}) > 1:
             name += f"-{steps}"
         found += _of_configuration(panel, where, name, overlay)
-    swept = sensitivity.in_a_sweep(results)
+    swept = sensitivity.in_a_sweep(results) | pareto.swept(results)
     for (limits, agent), there in by_limits_and_agent(results):
         found += _of_backbone([r for r in there if r.cell not in swept], limits, agent)
     return found
@@ -63,7 +64,7 @@ def figures_of(results: Results, overlay: bool = False) -> list[CampaignFigure]:
 
 def configurations(results: Results) -> dict[Cell, list[Result]]:
     """Cell without a method -> the results of all methods: what one figure shows. A sweep has figures of its own."""
-    swept = sensitivity.in_a_sweep(results)
+    swept = sensitivity.in_a_sweep(results) | pareto.swept(results)
     return grouped((r for r in results if r.cell not in swept), lambda r: r.cell.place)
 
 
@@ -110,7 +111,7 @@ def _of_configuration(panel: list[Result], where: str, name: str, overlay: bool)
     yield CampaignFigure(
         f"density-{name}",
         f"How the increments spread: {where}",
-        "Every step of the final evaluations, a strip a method. Light at the ends: a command pressed against its "
+        "Every step of the final evaluations, one strip per method. Light at the ends: a command pressed against its "
         f"limit; light in the middle: a command held. {'Most often within' if several else 'Within'} 4 % of a limit: "
         f"{called(edge)}, {at_the_edge(edge):.0%} of joint steps.",
         partial(increments.densities, panel),
@@ -223,6 +224,24 @@ def _sweeps(results: Results) -> Iterator[CampaignFigure]:
             f"Over all joints, {_by_lambda(sweep, lambda r: share(r.utilisation.mean))}.",
             partial(sensitivity.utilisation, sweep),
         )
+
+
+def _paretos(results: Results) -> Iterator[CampaignFigure]:
+    for (task, limits, agent, _, steps), found in pareto.curves(results).items():
+        best = pareto.undominated(found)
+        named = ", ".join(f"{called(r)} ({amount(r.score.mean)} at {_calm(r)})" for _, _, r in best)
+        yield CampaignFigure(
+            f"pareto-{task}-{limits}-{agent}-{steps}",
+            f"Return against calm: {task}, {backbone(agent)}, {limits} limits",
+            f"Final return and mean second difference of the commands in units of their limits, {count(steps)} steps; "
+            "numbers at points: the weight. Small marks: seeds; lines join their means. Up and to the left is better. "
+            f"No other point is better in both than: {named}. With few seeds this is where to look, and no verdict.",
+            partial(pareto.pareto, found, agent),
+        )
+
+
+def _calm(result: Result) -> str:
+    return f"{over_seeds(result, pareto.MEASURE):.2g}"
 
 
 def _by_lambda(sweep: Mapping[str, sensitivity.ByLambda], show: Callable[[Result], str]) -> str:

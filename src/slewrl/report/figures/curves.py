@@ -46,7 +46,7 @@ class Band(NamedTuple):
 
 
 def learning(results: Sequence[Result], look: Look) -> Figure:
-    """Results of one task, limits and backbone: a panel a method, DD-SRad's mean dashed behind it."""
+    """Results of one task, limits and backbone: one panel per method, DD-SRad's mean dashed behind it."""
     bands = {result.cell: band_of(result) for result in results}
     figure, there = by_method(look, results, 1.25, sharex=True, sharey=True)
     behind = reference(results)

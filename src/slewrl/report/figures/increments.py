@@ -16,7 +16,7 @@ from slewrl.report.data import Array, Result
 from slewrl.report.figures.small_multiples import by_method, labelled, panels
 from slewrl.report.figures.style import SMALL, Look
 from slewrl.report.methods import LABELS, called, in_order
-from slewrl.robots.groups import find_robot
+from slewrl.robots import find_robot
 
 POINTS = 600
 """Most points in a panel, over all seeds: as many as can be told apart."""
@@ -50,7 +50,7 @@ def pair_of(result: Result) -> tuple[str, str]:
 
 
 def scatter(results: Sequence[Result], look: Look) -> Figure:
-    """Results of one task, limits and backbone: increments of two joints over their limits, a panel a method."""
+    """Results of one task, limits and backbone: increments of two joints over their limits, one panel per method."""
     one, other = pair_of(results[0])
     figure, there = by_method(look, results, 1.5, sharex=True, sharey=True)
     for result, axis in there:
@@ -82,7 +82,7 @@ def _dots(axis: Axes, points: NDArray[Any], colour: str, alpha: float = 0.5) -> 
 
 
 def densities(results: Sequence[Result], look: Look) -> Figure:
-    """Results of one task, limits and backbone: a panel a joint, in it a strip a method from -1 to 1."""
+    """Results of one task, limits and backbone: one panel per joint, in it one strip per method from -1 to 1."""
     ordered, joints = in_order(list(results)), side_by_side(results[0].joints)
     names = [called(result) for result in ordered]
     height = 0.3 + STRIP * max(len(names), 3)  # room for the titles where there are few methods
@@ -98,7 +98,7 @@ def densities(results: Sequence[Result], look: Look) -> Figure:
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
     bar = figure.colorbar(drawn, ax=axes, location="top", aspect=60, pad=0.02)
-    bar.set_ticks([0.05, 0.5, 5], labels=["a tenth", "as often as by chance", "ten times"], fontsize=SMALL)
+    bar.set_ticks([0.05, 0.5, 5], labels=["a tenth", "uniform", "ten times"], fontsize=SMALL)
     bar.minorticks_off()
     bar.outline.set_visible(False)
     labelled(figure, look, "increment / limit (±1: as fast as allowed)")

@@ -25,7 +25,7 @@ POLAR: dict[str, Any] = {"subplot_kw": {"projection": "polar"}}
 
 
 def radars(results: Sequence[Result], look: Look) -> Figure:
-    """Results of one task, limits and backbone: a panel a method, DD-SRad dashed behind it."""
+    """Results of one task, limits and backbone: one panel per method, DD-SRad dashed behind it."""
     joints = results[0].joints
     figure, there = by_method(look, results, 1.55, **projection(joints))
     behind = reference(results)

@@ -1,0 +1,311 @@
+"""The lemmas from which it follows that every command keeps its limits.
+
+Those of the limiter speak of every double, of all rates and ranges at once: a lowered rate and the rate of a measured
+dt are among them. What brings them within a solver's reach is to ask whether each difference is *exact*, and to give
+each definition of the program to the next lemma as what was proved of it.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slewrl.limits import boxmath
+from slewrl.limits.boxmath import LARGEST
+from slewrl.limits.viability import Grid
+from slewrl.prove.arithmetic import BRAKES, GUARD, LIMITER, STEP_DT
+from slewrl.prove.program import Program
+from slewrl.prove.smt import Numbers, Statement, known_as
+from slewrl.prove.trying import EveryRoom
+
+SOUND = (("LARGEST", LARGEST),)
+POSE, RISE, FALL = "abs(prev) <= LARGEST", "rise >= 0 and rise <= LARGEST", "fall >= 0 and fall <= LARGEST"
+RANGE = "low <= high and low >= -LARGEST and high <= LARGEST"
+INSIDE = "not inside or (low <= prev and prev <= high)"
+BRAKING = 2.0**25
+"""The largest rate, acceleration and distance on the grid of commands."""
+FARTHEST = 2.0**48
+
+
+@dataclass(frozen=True)
+class Lemma:
+    """A statement, and what it says in words."""
+
+    name: str
+    part: str
+    """The part of the proof it belongs to."""
+    statement: Statement | EveryRoom
+    about: str = ""
+    """Joints that it is for; "" if it is for all."""
+
+    def cost(self) -> float:
+        """A rough guess of the CPU-seconds that it takes, for the time left."""
+        if isinstance(self.statement, EveryRoom):
+            return 1.0
+        operations = len(re.findall(r"fp\.(?:add|sub|mul|div)", self.statement.refutation()))
+        return 0.3 + 0.1 * operations**3 * (1 if self.statement.numbers == "float64" else 0.4)
+
+
+def limiter_lemmas(program: Program = LIMITER, largest: float = LARGEST) -> list[Lemma]:
+    """A step of the rate limiter keeps rate and range, whatever is commanded.
+
+    Args:
+        program: the limiter's arithmetic.
+        largest: the largest magnitude of poses, rates and bounds that the limiter accepts.
+    """
+    known = (("LARGEST", largest),)
+    return [*_edge(program, "up", known), *_edge(program, "down", known), *_comparisons(program, known)]
+
+
+def _edge(program: Program, side: str, known: tuple[tuple[str, float], ...]) -> list[Lemma]:
+    """The edge by the rate is the outermost float within prev + rise, or prev - fall."""
+    up = side == "up"
+    rate, needs = ("rise", (POSE, RISE)) if up else ("fall", (POSE, FALL))
+    exact_sum = "below(prev + rise)" if up else "above(prev - fall)"
+    part = f"the edge {side}"
+    s = {"sum": f"sum_{side}", "part": f"part_{side}", "back": f"back_{side}", "error": f"error_{side}"}
+    left, right, edge = f"left_{side}", f"right_{side}", "rate_top" if up else "rate_bottom"
+    lemmas = [
+        Lemma(
+            f"{name} has no rounding error", part,
+            Statement(program, f"exact({program.written(name)})", needs, constants=known),
+        )
+        for name in (s["back"], left, right)
+    ]  # fmt: skip
+    exactly = f"{left} + {right} == prev {'+ rise' if up else '- fall'} - {s['sum']}"
+    lemmas.append(
+        Lemma(
+            f"then {left} + {right} is the rounding error of {s['sum']}", part,
+            Statement(program, exactly, given=(s["sum"], s["part"]), numbers="reals"),
+        )
+    )  # fmt: skip
+    sign = "<" if up else ">"
+    beyond = f"{s['error']} {sign} 0"
+    lemmas.append(
+        Lemma(
+            f"{s['error']} has the sign of that error", part,
+            Statement(program, f"({beyond}) == ({left} {sign} -{right})", (f"finite({left})", f"finite({right})"),
+                      given=(left, right)),
+        )
+    )  # fmt: skip
+    rounded = f"({beyond}) == ({exact_sum} {'<' if up else '>'} {s['sum']})"
+    claim = f"{edge} == {exact_sum} and finite({edge}) and {'prev <= ' + edge if up else edge + ' <= prev'}"
+    lemmas.append(
+        Lemma(
+            f"so {edge} is the outermost float within the {rate}, and not on the far side of prev", part,
+            Statement(program, claim, (*needs, rounded), given=(s["error"],), constants=known),
+        )
+    )  # fmt: skip
+    return lemmas
+
+
+def _comparisons(program: Program, known: tuple[tuple[str, float], ...]) -> list[Lemma]:
+    """Given the two edges, the command lies between them and in the range: comparisons alone, of any doubles."""
+    needs = (
+        POSE,
+        RANGE,
+        INSIDE,
+        "finite(rate_top) and finite(rate_bottom)",
+        "rate_bottom <= prev and prev <= rate_top",
+    )
+    given = ("rate_top", "rate_bottom")
+    claims = {
+        "the command lies between the edges, for NaN and infinities, too": (
+            "rate_bottom <= command and command <= rate_top"
+        ),
+        "from within the range the command is in the range": (
+            "not (low <= prev and prev <= high) or (low <= command and command <= high)"
+        ),
+        "from outside a joint can only return": (
+            "(prev <= high or (command <= prev and command >= low)) and "
+            "(prev >= low or (command >= prev and command <= high))"
+        ),
+        "NaN holds the joint": "wanted == wanted or command == prev",
+        "a command that is allowed is not changed": (
+            "not (low <= prev and prev <= high) or not (low <= wanted and wanted <= high and rate_bottom <= wanted "
+            "and wanted <= rate_top) or command == wanted"
+        ),
+    }
+    lemmas = [
+        Lemma(name, "the comparisons", Statement(program, claim, needs, given, known)) for name, claim in claims.items()
+    ]
+    shortcut = "above(clipped - prev) <= rise and above(prev - clipped) <= fall and low <= clipped and clipped <= high"
+    lemmas.append(
+        Lemma(
+            "Python's shortcut for commands plainly within the rates keeps rate and range", "the comparisons",
+            Statement(program, shortcut, (POSE, RISE, FALL, RANGE, INSIDE, "plain"), constants=known),
+        )
+    )  # fmt: skip
+    return lemmas
+
+
+def dt_lemmas(program: Program = STEP_DT) -> list[Lemma]:
+    """The rate of a step of a measured dt is at most rate times dt / period, in exact arithmetic."""
+    part = "a measured dt"
+    times = ("dt > 0 and finite(dt)", "period > 0 and finite(period)", "longest >= 1 and finite(longest)")
+    known = (*SOUND, ("largest", LARGEST))
+    return [
+        Lemma(
+            "a dt that is zero, negative or NaN is no step", part,
+            Statement(program, "dt > 0 or steps == 0", (*times[1:],)),
+        ),
+        Lemma(
+            "a short step has at most dt / period nominal steps", part,
+            Statement(program, "steps <= below(dt / period)", (*times, "dt < period")),
+        ),
+        Lemma(
+            "a late step has at most dt / period nominal steps, and at most the longest", part,
+            Statement(program, "steps <= below(dt / period) and steps <= longest and steps >= 0",
+                      (*times, "dt >= period")),
+        ),
+        Lemma(
+            "the scaled rate is at most rate times steps, not negative, and no larger than poses may be", part,
+            Statement(program, "scaled <= below(rate * steps) and scaled >= 0 and scaled <= LARGEST",
+                      ("rate >= 0 and rate <= LARGEST", "steps >= 0 and finite(steps)"), ("steps",), known),
+        ),
+    ]  # fmt: skip
+
+
+# ---------------------------------------------------------------------- layers
+
+
+def guard_lemmas(limits: Any, program: Program = GUARD, numbers: Numbers = "float32") -> list[Lemma]:
+    """The guarded edges keep these limits: the last operation of every hard layer (Theorem 2, docs/guarantee.md).
+
+    Args:
+        limits: anything with names, up, down, low and high, (d,) each, without an acceleration.
+        program: the arithmetic of the edges.
+        numbers: the dtype of the actions.
+    """
+    part = f"the layers' guard, {numbers}"
+    needs = ("low <= prev and prev <= high", "low <= high")
+    between = Lemma(
+        "an action lies between the edges, which enclose prev; NaN is prev", part,
+        Statement(program, "bottom <= action and action <= top and bottom <= prev and prev <= top and "
+                  "(wanted == wanted or action == prev) and low <= action and action <= high",
+                  (*needs, "finite(low) and finite(high)", "finite(sum_up) and finite(sum_down)"),
+                  ("sum_up", "sum_down"), numbers=numbers),
+    )  # fmt: skip
+    lemmas = [between]
+    for constants, joints in guarded(limits, numbers).items():
+        rates, about = known_as(dict(constants)), ", ".join(joints)
+        claims = {
+            "the upper edge is within the rate": "top <= below(prev + rate_up)",
+            "the lower edge is within the rate": "bottom >= above(prev - rate_down)",
+            "so is DD-SRad's fused sum of prev and an increment, clipped to the range": (
+                "fused <= below(prev + rate_up) and fused >= above(prev - rate_down) and low <= fused and fused <= high"
+            ),
+        }
+        for name, claim in claims.items():
+            more = ("increment <= up and increment >= -down",) if "fused" in claim else ()
+            lemmas.append(Lemma(name, part, Statement(program, claim, (*needs, *more), (), rates, numbers), about))
+    return lemmas
+
+
+def guarded(limits: Any, numbers: str) -> dict[tuple[tuple[str, float], ...], list[str]]:
+    """The limits as a layer has them, rounded inward and guarded, and the joints of each.
+
+    Raises:
+        ValueError: a rate is too small for this dtype.
+    """
+    kind = np.dtype(numbers).type
+    found: dict[tuple[tuple[str, float], ...], list[str]] = {}
+    for i, name in enumerate(limits.names):
+        wide = {key: np.float64(getattr(limits, key)[i]) for key in ("low", "high", "up", "down")}
+        low, high = (
+            -boxmath.cast_down(-wide["low"], kind(-wide["low"])),
+            boxmath.cast_down(wide["high"], kind(wide["high"])),
+        )
+        rates = {f"rate_{key}": boxmath.cast_down(wide[key], kind(wide[key])) for key in ("up", "down")}
+        made = {key: boxmath.guard(rates[f"rate_{key}"], low, high) for key in ("up", "down")}
+        if not min(made.values()) > 0:
+            raise ValueError(f"rates of {name!r} are less than {numbers} resolves in its range")
+        numbers_of = {"low": low, "high": high, **rates, **made}
+        found.setdefault(known_as({key: float(value) for key, value in numbers_of.items()}), []).append(name)
+    return found
+
+
+# ---------------------------------------------------------------------- acceleration limits
+
+LIMITS_ON_GRID = (
+    "low < high and up >= 0 and down >= 0 and faster >= 1 and brakes >= 1",
+    "low <= q and q <= high", "v <= most_up and v >= -most_down and up <= most_up and down <= most_down",
+)  # fmt: skip
+STOPS = ("travel(max(slower, 0)) <= above", "travel(max(-slower, 0)) <= below")
+"""By braking from now on, the joint stops within its range."""
+
+
+def _travel(*places: str) -> tuple[str, ...]:
+    """What is known of travel(v), the way of a joint that brakes by D from an increment of v, at some places.
+
+    FASTEST is proved by trying every room: v <= fastest(room) says the same as travel(v) <= room.
+    """
+    facts = ["travel(0) == 0"]
+    for v in places:
+        facts.append(f"{v} < 0 or travel({v}) == {v} + travel(max({v} - brakes, 0))")
+        facts.append(f"{v} < 0 or travel({v}) >= 0")
+        facts.append(f"{v} <= 0 or (({v} <= fastest_above) == (travel({v}) <= above))")
+        facts.append(f"{v} <= 0 or (({v} <= fastest_below) == (travel({v}) <= below))")
+    return tuple(facts)
+
+
+def braking_lemmas(program: Program = BRAKES) -> list[Lemma]:
+    """Under acceleration limits there is always an increment that keeps them all, and every step is one."""
+    part = "acceleration"
+    rooms = ("fastest_above >= 0 and fastest_below >= 0", "fastest_above <= above and fastest_below <= below")
+    base = (*LIMITS_ON_GRID, *rooms)
+    kept = "step <= most and step >= least and step <= max(up, slower) and step >= min(-down, slower)"
+    places = ("max(slower, 0)", "max(-slower, 0)", "max(step, 0)", "max(-step, 0)")
+    stops = "low <= reached and reached <= high and travel(max(braked, 0)) <= high - reached"
+    stops += " and travel(max(-braked, 0)) <= reached - low"
+
+    def statement(claim: str, needs: Sequence[str]) -> Statement:
+        return Statement(program, claim, tuple(needs), ("fastest_above", "fastest_below"), numbers="integers")
+
+    plain = stops.replace("reached", "(q + way)").replace("braked", "(way - min(max(way, -brakes), brakes))")
+    clipped = plain.replace("way", "clipped")
+    target = ("low <= q + aim and q + aim <= high", "way <= max(aim, 0) and way >= min(aim, 0)")
+    on_way = ("way <= 0 or travel(way) <= aim", "way >= 0 or travel(-way) <= -aim")
+    moved = ("max(way, 0)", "max(-way, 0)", "max(clipped, 0)", "max(-clipped, 0)")
+    grown = ("way <= 0 or clipped <= 0 or clipped > way or travel(clipped) <= travel(way)",
+             "way >= 0 or clipped >= 0 or clipped < way or travel(-clipped) <= travel(-way)")  # fmt: skip
+    return [
+        Lemma("full braking is always allowed: the interval is never empty", part,
+              statement("bottom <= slower and slower <= top and slower <= most and slower >= least", base)),
+        Lemma("a step keeps acceleration and deceleration, and its rate unless it brakes to a lowered one", part,
+              statement(kept, (*base, *STOPS, *_travel(*places)))),
+        Lemma("after a step the joint is in its range, and can stop in it", part,
+              statement(stops, (*base, *STOPS, *_travel(*places)))),
+        Lemma("Motion's shortcut for a short way keeps all limits", part,
+              statement(f"way <= most and way >= least and way <= up and way >= -down and {plain}",
+                        (*base, *STOPS, "low <= q + way and q + way <= high", "plain", *_travel(*moved[:2])))),
+        Lemma("Motion's clips towards a target keep all limits", part,
+              statement(f"clipped <= most and clipped >= least and clipped <= max(up, slower) and "
+                        f"clipped >= min(-down, slower) and {clipped}",
+                        (*base, *STOPS, *target, *on_way, *grown, *_travel(*places[:2], *moved)))),
+        Lemma("every number of a step is whole and below 2^53, so float64 holds it exactly", "acceleration",
+              statement(" and ".join(f"abs({name}) < HELD" for name in NUMBERS),
+                        (f"abs(low) <= {BRAKING:.0f} and abs(high) <= {BRAKING:.0f}", f"abs(q) <= {FARTHEST:.0f}",
+                         f"abs(way) <= {2 * FARTHEST:.0f}", f"abs(v) <= {BRAKING:.0f}",
+                         *(f"{x} >= 0 and {x} <= {BRAKING:.0f}" for x in ("up", "down", "faster", "brakes")),
+                         rooms[1], rooms[0], "HELD == 9007199254740992"))),
+    ]  # fmt: skip
+
+
+NUMBERS = (
+    "slower", "most", "least", "below", "above", "top", "bottom", "step", "reached", "change", "clipped",
+)  # fmt: skip
+"""The numbers of a step under acceleration limits."""
+
+
+def room_lemmas(grid: Grid, names: Sequence[str]) -> list[Lemma]:
+    """FASTEST is right for every room of these joints: a finite number, so all of them are tried."""
+    found: dict[EveryRoom, list[str]] = {}
+    for i, name in enumerate(names):
+        rates = max(float(grid.up[i]), float(grid.down[i]))
+        rooms = EveryRoom(float(grid.deceleration[i]), float(grid.high[i] - grid.low[i]), rates)
+        found.setdefault(rooms, []).append(name)
+    words = "the increment from which a joint just stops is right in every room"
+    return [Lemma(words, "acceleration", rooms, ", ".join(joints)) for rooms, joints in found.items()]

@@ -1,0 +1,107 @@
+"""Calm in reports: the table, and the figure of return against calm."""
+
+import csv
+
+import pytest
+from tiny_campaign import cell, write_campaign
+
+from slewrl.campaign.spec import load_campaign
+from slewrl.report.build import report
+from slewrl.report.calm import measured, over_seeds
+from slewrl.report.data import load
+from slewrl.report.figures import configurations, figures_of, pareto
+from slewrl.report.methods import called, promises
+from slewrl.training.checks import check_options, check_smoothing
+
+EMA = {"layer": "none", "task_options": {"filter": "ema", "cutoff": 4.0}}
+
+
+def calm(second, rms=1.0, **more):
+    return {"at_limit": 0.5, "second_difference": second, "second_difference_rms": rms, **more}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    runs = [
+        *cell([100.0, 200.0], measures=calm(0.8)),
+        *cell([110.0, 190.0], measures=calm(0.4), agent_options={"calm": 0.3}),
+        *cell([50.0, 60.0], measures=calm(0.1), agent_options={"calm": 1.0}),
+        *cell([140.0, 180.0], measures=calm(0.9), layer="boxpro"),
+        *cell([90.0, 80.0], measures=calm(0.3), **EMA),
+        *cell([95.0, 85.0], measures=calm(0.6), layer="none", task_options={"filter": "ema", "cutoff": 8.0}),
+    ]
+    return write_campaign(tmp_path / "c", runs)
+
+
+def test_curves_over_weights(folder):
+    results = load(folder)
+    ((place, found),) = pareto.curves(results).items()
+    assert (place.task, place.limits, place.steps) == ("HalfCheetah-v5", "tight", 2_000)
+    shapes = {(c.method, c.knob): [weight for weight, _ in c.results] for c in found}
+    assert shapes == {
+        ("ddsrad", "calm"): [0.0, 0.3, 1.0],
+        ("none filter=ema", "cutoff"): [4.0, 8.0],
+        ("boxpro", ""): [0.0],
+    }
+    assert [c.called("sac") for c in found] == ["DD-SRad: calm", "Average, clip: cut-off, Hz", "Clip"]
+    # 160 at .9; 150 at .8; 150 at .4, which beats that; 55 at .1; 85 at .3; 90 at .6, which .4 beats.
+    best = [result.cell.method for _, _, result in pareto.undominated(found)]
+    assert best == ["boxpro", "ddsrad calm=0.3", "none cutoff=4.0 filter=ema", "ddsrad calm=1.0"]
+
+
+def test_a_filter_with_a_clip_keeps_the_limit(folder):
+    filtered = next(r for r in load(folder) if "cutoff=4.0" in r.cell.method)
+    assert promises(filtered) and called(filtered) == "Average, clip (cutoff=4.0)"
+
+
+def test_the_sweep_has_a_figure_of_its_own(folder):
+    results = load(folder)
+    ((_, panel),) = configurations(results).items()
+    assert [r.cell.method for r in panel] == ["ddsrad", "boxpro"]
+    (figure,) = [f for f in figures_of(results) if f.name.startswith("pareto")]
+    assert figure.name == "pareto-HalfCheetah-v5-tight-sac-2000"
+    assert "DD-SRad (calm=0.3) (150 at 0.4)" in figure.caption and "(calm=0)" not in figure.caption
+
+
+def test_the_report_has_the_table_and_the_figure(folder, tmp_path):
+    written = report(folder, tmp_path / "out", html=True)
+    names = {path.name for path in written}
+    assert {"calm.csv", "calm.md", "pareto-HalfCheetah-v5-tight-sac-2000.png", "index.html"} <= names
+    with open(tmp_path / "out" / "tables" / "calm.csv") as file:
+        rows = {row["method"]: row for row in csv.DictReader(file)}
+    assert rows["DD-SRad (calm=0.3)"]["second_difference"] == "0.4" and rows["Clip"]["at_limit"] == "0.5"
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "How calm the commands are" in page and "Return against calm" in page
+
+
+def test_over_episodes_and_seeds(tmp_path):
+    """Means are weighted by lengths, roots by their squares; what was not taken is no number."""
+    runs = [*cell([1.0], measures=calm(0.5, 2.0)), *cell([1.0], layer="boxpro", measures=calm("nan"))]
+    one, other = load(write_campaign(tmp_path / "c", runs))
+    path = one.runs[0].path / "final" / "episodes.csv"
+    path.write_text("return,length,second_difference,second_difference_rms,work\n0,10,.2,1,3\n0,30,.6,3,5\n")
+    found = measured(load(tmp_path / "c").where(method="ddsrad")[0].runs[0])
+    assert found == pytest.approx(
+        {"second_difference": 0.5, "second_difference_rms": (0.25 * 1 + 0.75 * 9) ** 0.5, "work": 4.0}
+    )
+    assert over_seeds(other, "second_difference") != over_seeds(other, "second_difference")
+
+
+def test_runs_from_before_have_neither(tmp_path):
+    folder = write_campaign(tmp_path / "c", [*cell([1.0, 2.0]), *cell([1.0], agent_options={"calm": 0.5})])
+    written = report(folder, tmp_path / "out", html=True)
+    assert not any("calm.csv" in str(path) or "pareto" in str(path) for path in written)
+    assert pareto.curves(load(folder)) == {}
+
+
+def test_the_study_can_be_trained():
+    from slewrl.agents import agent_class
+    from slewrl.envs.tasks import check_task_options
+
+    study = load_campaign("calm")
+    assert {spec.task for spec in study.runs} == {"Reacher-v5", "HalfCheetah-v5"}
+    assert {spec.steps for spec in study.runs if spec.task == "HalfCheetah-v5"} == {40_000}
+    for spec in study.runs:
+        check_options("agent", agent_class(spec.agent).Config, spec.agent_options)
+        check_task_options(spec.task, spec.task_options)
+        check_smoothing(spec)
