@@ -34,6 +34,7 @@ CAMPAIGNS = Registry(
         "td3-noise": "slewrl.campaign.grids:td3_noise",
         "acceleration": "slewrl.campaign.grids:acceleration",
         "calm": "slewrl.campaign.grids:calm",
+        "calm-finals": "slewrl.campaign.grids:calm_finals",
         "mini": "slewrl.campaign.grids:mini",
     },
 )
@@ -137,6 +138,22 @@ def calm() -> Campaign:
         filters = [{"filter": kind, "cutoff": hertz} for kind in ("ema", "butterworth") for hertz in CUTOFFS]
         runs += grid(replace(base, layer="none"), task_options=filters, seed=seeds)
     return Campaign("calm", "return against calm: our knob beside what people do against shaking", runs)
+
+
+def calm_finals() -> Campaign:
+    """What the study of calm left over, with five seeds: the clip, the calmest incumbents, and our layers."""
+    cheetah = RunSpec("HalfCheetah-v5", steps=60_000, learning_starts=5_000)
+    reacher = RunSpec("Reacher-v5", steps=20_000, learning_starts=2_000)
+    runs: tuple[RunSpec, ...] = ()
+    for base, hertz in ((cheetah, 4.0), (reacher, 8.0)):
+        runs += grid(base, layer=("boxpro",), seed=SEEDS[:5])
+        runs += grid(replace(base, layer="interval_srad", agent_options={"calm": 0.2}), seed=SEEDS[:5])
+        butterworth = {"filter": "butterworth", "cutoff": hertz}
+        runs += grid(replace(base, layer="none", task_options=butterworth), seed=SEEDS[:5])
+        runs += grid(replace(base, agent_options={"calm": 0.35}), seed=SEEDS[:5])
+        runs += grid(base, layer=("interval_srad",), seed=SEEDS[:5])
+    runs += grid(replace(reacher, layer="boxpro", agent_options={"caps": 10.0}), seed=SEEDS[:5])
+    return Campaign("calm-finals", "the clip, the calmest incumbents and our layers, five seeds each", runs)
 
 
 def mini() -> Campaign:
