@@ -73,8 +73,8 @@ step = min(max(way, bottom), top)
 reached = q + step
 braked = step - min(max(step, -brakes), brakes)
 
-# Motion takes an increment as it is if it is within the rates and near to the last one: the way itself for a policy, and
-# the one that stops at the target on a line. Otherwise it clips.
+# Motion takes an increment by which it stops at its target as it is, if it is within the rates and near to the last
+# one. Otherwise it clips.
 change = way - v
 plain = way <= up and way >= -down and abs(change) <= min(faster, brakes)
 clipped = min(max(min(max(way, -down), up), least), most)
