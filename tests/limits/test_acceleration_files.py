@@ -128,6 +128,10 @@ def test_a_limits_yaml_says_what_its_accelerations_are_in(tmp_path):
     path = written(tmp_path, "dt: 0.02\n" + row, "limits.yaml")
     assert RateLimits.from_yaml(path) == made
     assert (RateLimiter(path).accelerations == made.acceleration).all()
+    with pytest.raises(
+        ValueError, match=r"has an unknown entry 'acceleration_unit', expected units, dt, acceleration_in"
+    ):
+        RateLimits.from_yaml(written(tmp_path, row.replace("_in", "_unit"), "limits.yaml"))
     with pytest.raises(ValueError, match="acceleration_in is per second squared, expected a dt with it"):
         RateLimits.from_yaml(written(tmp_path, row, "limits.yaml"))
     with pytest.raises(ValueError, match=r"acceleration_in is 'rad/s\^2', expected per step squared or per second sq"):

@@ -22,6 +22,7 @@ from slewrl.limits.rates import Arguments, Corrections, arguments, corrected, pe
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
 
+KEYS = ("units", "dt", "acceleration_in", "joints")
 ROW_KEYS = ("delta", "up", "down", "acceleration", "deceleration", "low", "high", "group", "reset")
 
 
@@ -151,6 +152,8 @@ def from_yaml(path: str | Path) -> Arguments:
     joints = data.get("joints") if isinstance(data, dict) else None
     if not isinstance(joints, dict) or not joints:
         raise ValueError(f"{path}: no 'joints' mapping found (expected what `slewrl limits` writes)")
+    if unknown := [key for key in data if key not in KEYS]:
+        raise ValueError(f"{path} has an unknown entry {shortened(unknown[0])}, expected {', '.join(KEYS)}")
     columns: dict[str, dict[str, Any]] = {key: {} for key in ROW_KEYS if key != "delta"}
     for name, row in joints.items():
         for key, value in _limits_row(row, f"{path}: joint {name!r}").items():
