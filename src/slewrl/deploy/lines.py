@@ -31,9 +31,10 @@ class Lines(Copied):
 
     def __init__(self, grid: Grid) -> None:
         self.d = len(grid.up)
-        alike = np.minimum(grid.acceleration, grid.deceleration)
-        columns = (grid.deceleration, 2 / grid.deceleration, alike, -grid.down, grid.up)
-        self._limits = list(zip(*(column.tolist() for column in columns), strict=True))
+        if self.d <= MANY:
+            alike = np.minimum(grid.acceleration, grid.deceleration)
+            columns = (grid.deceleration, 2 / grid.deceleration, alike, -grid.down, grid.up)
+            self._limits = list(zip(*(column.tolist() for column in columns), strict=True))
         self._steps, self._offset, self._least, self._most = np.ones((4, self.d))
         self._flags, self._fine, self._none = np.empty((2, self.d), bool), b"\1" * 2 * self.d, b"\0" * self.d
         self._known: Vector | None = None
@@ -64,7 +65,9 @@ class Lines(Copied):
 
     def _begin(self, way: Vector, velocity: Vector) -> Vector | None:
         """Find all lines, now and then."""
-        if self._pause or self.d > MANY:
+        if self.d > MANY:
+            return None
+        if self._pause:
             self._pause -= 1
             return None
         self._pause, self._longer = self._longer, min(2 * self._longer, LONGEST)
