@@ -36,7 +36,7 @@ class Lines(Copied):
             columns = (grid.deceleration, 2 / grid.deceleration, alike, -grid.down, grid.up)
             self._limits = list(zip(*(column.tolist() for column in columns), strict=True))
         self._steps, self._offset, self._least, self._most = np.ones((4, self.d))
-        self._flags, self._fine, self._none = np.empty((2, self.d), bool), b"\1" * 2 * self.d, b"\0" * self.d
+        self._flags, self._fine = np.empty((2, self.d), bool), b"\1" * 2 * self.d
         self._known: Vector | None = None
         """The last increments, if they are in the bands."""
         self._pause, self._longer = 0, 1
