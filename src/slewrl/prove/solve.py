@@ -18,12 +18,13 @@ from typing import Any, Literal
 
 from slewrl.errors import UserFacingError
 from slewrl.io.files import read_json, write_atomically
+from slewrl.prove.join import Join
 from slewrl.prove.smt import Statement, from_pattern
 from slewrl.prove.trying import EveryRoom
 
 Verdict = Literal["proved", "refuted", "not decided"]
 Model = dict[str, float | bool]
-Question = Statement | EveryRoom
+Question = Statement | EveryRoom | Join
 PACKAGES = {"bitwuzla": "bitwuzla", "z3": "z3-solver", "numpy": "numpy"}
 """Tool -> its package."""
 
@@ -124,11 +125,11 @@ def _z3(text: str, seconds: float, numbers: str) -> tuple[str, Model]:
     solver.set("timeout", int(1000 * seconds))  # by the clock, which is not before the CPU's
     solver.from_string(text)
     found = str(solver.check())
-    if found != "sat":
+    if found != "sat" or numbers != "integers":
         return found, {}
     made = solver.model()
     values = {str(name): made[name] for name in made.decls() if name.arity() == 0}
-    return found, {name: float(value.as_fraction()) for name, value in values.items() if z3.is_rational_value(value)}
+    return found, {name: float(value.as_long()) for name, value in values.items() if z3.is_int_value(value)}
 
 
 # ---------------------------------------------------------------------- many
@@ -166,9 +167,10 @@ class Memory:
             return None
         try:
             found = Answer(**{**read_json(path), "remembered": True})
-        except (ValueError, TypeError):
+            usable = found.digest == digest and found.verdict in ("proved", "refuted") and found.cpu_seconds >= 0
+            return found if usable and isinstance(found.tool, str) and isinstance(found.model, dict) else None
+        except (OSError, ValueError, TypeError):
             return None  # damaged: asked again
-        return found if found.digest == digest and found.verdict in ("proved", "refuted") else None
 
     def keep(self, answer: Answer) -> None:
         """Remember an answer."""
