@@ -14,7 +14,9 @@ from slewrl.prove.program import Program
 from slewrl.prove.smt import Statement
 
 pytest.importorskip("bitwuzla", reason='the solvers are not installed: pip install "slewrl[prove]"')
-z3 = pytest.importorskip("z3", reason='the solvers are not installed: pip install "slewrl[prove]"')
+pytest.importorskip("z3", reason='the solvers are not installed: pip install "slewrl[prove]"')
+import z3
+
 from slewrl.prove.solve import ask
 
 
@@ -44,7 +46,8 @@ def some_steps(count=120):
         low, high = sorted(rng.choice(ODD) * rng.choice([-1.0, 1.0]) for _ in range(2))
         wanted = rng.choice([wanted, np.nan, np.inf, -np.inf], p=[0.7, 0.1, 0.1, 0.1])
         inside = bool(low <= prev <= high)
-        yield {"prev": prev, "wanted": wanted, "rise": rise, "fall": fall, "low": low, "high": high, "inside": inside}
+        numbers = {"prev": prev, "wanted": wanted, "rise": rise, "fall": fall, "low": low, "high": high}
+        yield {"inside": inside, **{key: np.float64(value) for key, value in numbers.items()}}
 
 
 def test_what_the_join_takes_for_granted_is_true_of_floats():
@@ -52,7 +55,6 @@ def test_what_the_join_takes_for_granted_is_true_of_floats():
     join = limiter_lemmas()[-1].statement
     names = set(LIMITER.definitions)
     for step in some_steps():
-        step = {key: value if key == "inside" else np.float64(value) for key, value in step.items()}
         found = {**step, **{name: LIMITER.compute(name, step) for name in names}}
         assert fitted(join, found) == "sat"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from slewrl.prove.smt import Numbers
     from slewrl.prove.solve import Answer
 
-LEAST = 10.0
+LEAST = 3.0
 """The guessed CPU-seconds of solved lemmas from which on the time left is said."""
 LONGEST = 1e6
 """The largest --timeout, in CPU-seconds."""

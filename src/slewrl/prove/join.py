@@ -1,9 +1,9 @@
 """Joins lemmas: asks z3 whether they imply, together, what a user wants to know of a step.
 
-To z3 a float is here a real number or NaN, and an infinity is a number of at least 2^1024 in magnitude, so that floats
-compare as in IEEE 754. Of sums and differences it knows what the lemmas say: ``exact(a - b)`` that the definition
-``a - b`` has no rounding error, and ``below(a + b)`` a float that is not above the sum, nor below any float that is not.
-In the claim that is to follow, + and - are those of real numbers.
+To z3 a float is here a real number or NaN, and an infinity is a number of at least 2^1024 in magnitude, so that
+comparisons are those of IEEE 754. Of sums and differences it knows what the lemmas say: ``exact(a - b)`` is that the
+definition ``a - b`` has no rounding error, and ``below(a + b)`` is a float that is not above the sum, and not below any
+other float of which that is true. In the claim that is to follow, + and - are those of real numbers.
 """
 
 import ast

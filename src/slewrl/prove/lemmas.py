@@ -67,14 +67,16 @@ STEP = {
     "every command is within prev + rise and prev - fall": (
         "finite(command) and command <= prev + rise and command >= prev - fall"
     ),
-    "from within its range a joint stays in it": "not (low <= prev and prev <= high) or (low <= command and command <= high)",
+    "from within its range a joint stays in it": (
+        "not (low <= prev and prev <= high) or (low <= command and command <= high)"
+    ),
     "the next step may start there": "abs(command) <= LARGEST",
     "NaN holds": "wanted == wanted or command == prev",
     "what is allowed is not changed": (
         "not (low <= prev and prev <= high and low <= wanted and wanted <= high) or wanted > prev + rise or "
         "wanted < prev - fall or command == wanted"
     ),
-    "so is Python's shortcut": (
+    "Python's shortcut keeps rate and range, too": (
         "not plain or (finite(clipped) and clipped <= prev + rise and clipped >= prev - fall and "
         "low <= clipped and clipped <= high)"
     ),

@@ -35,15 +35,15 @@ TRUSTED = (
     "Arithmetic is IEEE 754 as the source is written: binary64, rounded to nearest, with gradual underflow. Compiler, "
     "processor and their modes are not proved; the C header refuses those that it can see.",
     "The solvers are trusted: they keep no proof that a third program could check.",
-    "Answers of earlier times are believed, and marked as remembered: whoever can write to the folder of answers can forge "
-    "them. `--fresh` asks all questions again.",
+    "Answers of earlier times are believed, and marked as remembered: whoever can write to the folder of answers can "
+    "forge them. With --fresh all questions are asked again.",
 )
 JOINED = {
-    False: "That the lemmas together say what is claimed is one more question to a solver, in real numbers; what `exact` and "
-    "`below` mean there is IEEE 754's definition (docs/proof.md).",
+    False: "That the lemmas together say what is claimed is a question to a solver, too, in real numbers; what it means "
+    "to be exact, or rounded down, is told it by hand (docs/proof.md).",
     True: "The argument that joins the lemmas (docs/proof.md) is by hand.",
 }
-"""With an acceleration, or without -> what the certificate says of the lemmas together."""
+"""Whether there is an acceleration limit -> what the certificate says of the lemmas together."""
 NOT_PROVED = (
     "That the limits are those of your robot, that the drive follows its commands, that the clock measures dt.",
     "That the caller starts from the last command, calls from one thread, and sends what the limiter returns.",
@@ -88,8 +88,9 @@ def lemmas_for(limits: Any, layers: Sequence[Numbers] = ("float32",)) -> list[Le
     if motion is not None:
         return [*braking_lemmas(), *room_lemmas(motion.full, motion.names)]
     timed = [] if getattr(limits, "dt", None) is None else dt_lemmas()
-    guards = [guard_lemmas(limits, numbers=numbers) for numbers in layers if not refusal(limits, numbers)]
-    return [*limiter_lemmas(), *timed, *sum(guards, [])]
+    held = [numbers for numbers in layers if not refusal(limits, numbers)]
+    guards = [lemma for numbers in held for lemma in guard_lemmas(limits, numbers=numbers)]
+    return [*limiter_lemmas(), *timed, *guards]
 
 
 def refusal(limits: Any, numbers: Numbers) -> str:
@@ -202,7 +203,7 @@ def _says(limits: Any, moving: bool, layers: Sequence[Numbers]) -> list[str]:
     formats = " and ".join(numbers for numbers in layers if not refusal(limits, numbers))
     guard = (
         f"For these limits in {formats}: the last operation of every hard layer, the clip to the guarded edges, keeps "
-        "them; all layers but `budget` end in it, and DD-SRad's fused path has a lemma of its own."
+        "them; all layers but budget end in it, and DD-SRad's fused path has a lemma of its own."
     )
     return [
         "For every prev, command (NaN and infinities included), rate and range within 2^1021: the command is within "
@@ -221,7 +222,7 @@ def _left_out(source: Source, moving: bool, layers: Sequence[Numbers]) -> list[s
         return [
             *left,
             *(f"Layers in {numbers}, which refuse these limits: {why}." for numbers, why in reasons.items() if why),
-            f"Layers in {', '.join(others)}, and rates of one step (`box(prev, delta=)`).",
+            f"Layers in {', '.join(others)}, and rates of one step.",
         ]
     return [
         *left,

@@ -12,8 +12,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any, Literal
 
 from slewrl.errors import UserFacingError
@@ -186,6 +187,20 @@ def default_memory() -> Path:
     return Path(base) / "slewrl" / "proofs"
 
 
+def _begin() -> None:
+    """Prepare a process that solves: Ctrl-C, which reaches all processes of a terminal, ends it without a word."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    """End this process when the one that asks is gone, even by kill -9: nobody would read its answers."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
 def solve(statements: Sequence[Question], workers: int, seconds: float, memory: Memory) -> Iterator[tuple[int, Answer]]:
     """Answer statements, in the order in which answers come; equal statements are asked once.
 
@@ -201,9 +216,7 @@ def solve(statements: Sequence[Question], workers: int, seconds: float, memory: 
             waiting.setdefault(digest, []).append(i)
     if not waiting:
         return
-    # Ctrl-C reaches all processes of a terminal: those that solve end without a word.
-    silently = (signal.SIGINT, signal.SIG_DFL)
-    with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, silently) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _begin) as pool:
         asked: dict[Future[Answer], list[int]] = {
             pool.submit(ask, statements[indices[0]], seconds): indices for indices in waiting.values()
         }
