@@ -320,10 +320,10 @@ def test_a_refutation_is_shown_with_the_lines_that_repeat_it():
         {"up": 0.1, "down": 0.2, "low": -1.0, "high": 1.0}, 0.5, math.inf, 0.7, "0.1 more than the rate up, 0.1"
     )
     *_, last = lines = case.lines()
-    assert len(lines) == 3 and last.endswith("# 0.7: 0.1 more than the rate up, 0.1")
+    assert len(lines) == 3 and last.endswith("# [0.7]: 0.1 more than the rate up, 0.1")
     scope = {"print": lambda command: scope.update(printed=command)}
     exec("\n".join(lines), scope)
-    assert scope["printed"].tolist() == [0.6]  # what the real limiter does
+    assert scope["printed"] == [0.6]  # what the real limiter does
     answer = replace(ask(dt_lemmas()[0].statement, 10), verdict="refuted")
     made = certificate(Source("arm", ARM), dt_lemmas()[:1], [answer], [case], 1.0)
     assert made["verdict"] == "refuted" and "REFUTED: 1 of 1 lemmas." in page(made)

@@ -13,7 +13,7 @@ from slewrl.deploy.bundle import decimal
 from slewrl.deploy.limiter import RateLimiter
 from slewrl.io.files import is_yaml
 from slewrl.prove import arithmetic
-from slewrl.prove.case import Case, find_case
+from slewrl.prove.case import EFFORTS, Case, find_case
 from slewrl.prove.lemmas import (
     Lemma,
     braking_lemmas,
@@ -27,6 +27,8 @@ from slewrl.prove.program import Program
 from slewrl.prove.smt import Numbers
 from slewrl.prove.solve import Answer, Memory, solve, summary, tool_version
 
+SEARCHED = 3
+"""The most joints of different limits that are searched for a step that breaks them."""
 Heard = Callable[[Lemma, Answer, Sequence[Lemma]], None]
 """Called with each answer and the lemmas that are left."""
 TRUSTED = (
@@ -39,8 +41,8 @@ TRUSTED = (
     "forge them. With --fresh all questions are asked again.",
 )
 JOINED = {
-    False: "That the lemmas together say what is claimed is a question to a solver, too, in real numbers; what it means "
-    "to be exact, or rounded down, is told it by hand (docs/proof.md).",
+    False: "That the lemmas together say what is claimed is a question to a solver, too, in real numbers; what exact "
+    "and rounded down are is told it by hand (docs/proof.md).",
     True: "The argument that joins the lemmas (docs/proof.md) is by hand.",
 }
 """Whether there is an acceleration limit -> what the certificate says of the lemmas together."""
@@ -135,12 +137,11 @@ def _cases(limits: Any, lemmas: Sequence[Lemma], answers: Sequence[Answer], seco
     parts = {lemma.part for lemma, answer in zip(lemmas, answers, strict=True) if answer.verdict == "refuted"}
     if not parts & {"the edge up", "the edge down", "the comparisons", "the limiter"}:
         return []
-    seen = []
-    for numbers in zip(limits.up, limits.down, limits.low, limits.high, strict=True):
-        joint = dict(zip(("rise", "fall", "low", "high"), map(float, numbers), strict=True))
-        if joint not in seen and (case := find_case(joint, seconds=seconds)) is not None:
+    rows = zip(limits.up, limits.down, limits.low, limits.high, strict=True)
+    for numbers in list(dict.fromkeys(tuple(map(float, row)) for row in rows))[:SEARCHED]:
+        joint = dict(zip(("rise", "fall", "low", "high"), numbers, strict=True))
+        if (case := find_case(joint, seconds=min(seconds, EFFORTS[-1]))) is not None:
             return [case]
-        seen.append(joint)
     return []
 
 
