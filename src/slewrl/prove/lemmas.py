@@ -7,7 +7,7 @@ each definition of the program to the next lemma as what was proved of it.
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -203,6 +203,18 @@ TIMED = {
 # ---------------------------------------------------------------------- layers
 
 
+ORDERED = ("low <= prev and prev <= high", "low <= high")
+EDGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "the upper edge is within the rate": ("finite(sum_up) and top <= below(prev + rate_up)", ORDERED),
+    "the lower edge is within the rate": ("finite(sum_down) and bottom >= above(prev - rate_down)", ORDERED),
+    "so is DD-SRad's fused sum of prev and an increment, clipped to the range": (
+        "finite(moved) and fused <= below(prev + rate_up) and fused >= above(prev - rate_down) and "
+        "low <= fused and fused <= high", (*ORDERED, "increment <= up and increment >= -down"),
+    ),
+}  # fmt: skip
+"""What is asked of the guarded edges of each joint: in words, the claim, and what it needs."""
+
+
 def guard_lemmas(limits: Any, program: Program = GUARD, numbers: Numbers = "float32") -> list[Lemma]:
     """The guarded edges keep these limits: the last operation of every hard layer (Theorem 2, docs/guarantee.md).
 
@@ -212,35 +224,28 @@ def guard_lemmas(limits: Any, program: Program = GUARD, numbers: Numbers = "floa
         numbers: the dtype of the actions.
     """
     part = f"the layers' guard, {numbers}"
-    needs = ("low <= prev and prev <= high", "low <= high")
     between = Lemma(
         "an action lies between the edges, which enclose prev; NaN is prev", part,
         Statement(program, "bottom <= action and action <= top and bottom <= prev and prev <= top and "
                   "(wanted == wanted or action == prev) and low <= action and action <= high",
-                  (*needs, "finite(low) and finite(high)", "finite(sum_up) and finite(sum_down)"),
+                  (*ORDERED, "finite(low) and finite(high)", "finite(sum_up) and finite(sum_down)"),
                   ("sum_up", "sum_down"), numbers=numbers),
     )  # fmt: skip
-    lemmas = [between]
-    slow = 2.0 if numbers == "float32" else 10.0
-    for constants, joints in guarded(limits, numbers).items():
-        rates, about = known_as(dict(constants)), ", ".join(joints)
-        claims = {
-            "the upper edge is within the rate": "finite(sum_up) and top <= below(prev + rate_up)",
-            "the lower edge is within the rate": "finite(sum_down) and bottom >= above(prev - rate_down)",
-            "so is DD-SRad's fused sum of prev and an increment, clipped to the range": (
-                "finite(moved) and fused <= below(prev + rate_up) and fused >= above(prev - rate_down) and "
-                "low <= fused and fused <= high"
-            ),
-        }
-        for name, claim in claims.items():
-            more = ("increment <= up and increment >= -down",) if "fused" in claim else ()
-            statement = Statement(program, claim, (*needs, *more), (), rates, numbers)
-            lemmas.append(Lemma(name, part, statement, about, slow if more else slow / 4))
-    whole = [between, *(replace(lemma, statement=replace(lemma.statement, constants=())) for lemma in lemmas[1:4])]
+
+    def edges(rates: tuple[tuple[str, float], ...], about: str) -> list[Lemma]:
+        return [
+            Lemma(name, part, Statement(program, claim, needs, (), rates, numbers), about, cost)
+            for (name, (claim, needs)), cost in zip(EDGES.items(), COSTS[numbers], strict=True)
+        ]
+
+    joints = guarded(limits, numbers).items()
+    lemmas = [between, *(lemma for rates, names in joints for lemma in edges(rates, ", ".join(names)))]
     known = " and ".join(f"finite({x})" for x in ("low", "high", "up", "down", "rate_up", "rate_down"))
-    return [*lemmas, _joined(part, whole, ACTION, (*needs, known))]
+    return [*lemmas, _joined(part, [between, *edges((), "")], ACTION, (*ORDERED, known))]
 
 
+COSTS = {"float32": (0.5, 0.5, 2.0), "float64": (8.0, 8.0, 16.0)}
+"""dtype -> rough CPU-seconds of each of ``EDGES``."""
 ACTION = {
     "every action is within prev + up and prev - down": (
         "finite(action) and action <= prev + rate_up and action >= prev - rate_down"
