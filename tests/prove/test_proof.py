@@ -356,6 +356,15 @@ def test_a_bundle_is_read_with_its_limits(tmp_path):
     assert [digest_of(lemma.statement) for lemma in lemmas_for(source.limits)] == of_file
 
 
+def test_a_bundle_is_proved_by_the_command(slewrl, tmp_path):
+    pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
+    untrained(tmp_path / "policy.bundle", MOVING)
+    found = slewrl("prove", "policy.bundle", "--cache", "answers", "--workers", "1")
+    assert found.returncode == 0, found.stderr
+    made = json.loads((tmp_path / "policy.proof" / "certificate.json").read_text())
+    assert made["verdict"] == "proved" and made["source"] == "policy.bundle" and len(made["sha256"]) == 64
+
+
 # ---------------------------------------------------------------------- the robots
 
 
