@@ -22,6 +22,7 @@ from slewrl.commands.prove import Answers
 from slewrl.deploy.limiter import RateLimiter
 from slewrl.errors import UserFacingError
 from slewrl.io.console import Console
+from slewrl.layers import LAYERS
 from slewrl.prove.arithmetic import FASTEST, GUARD, LIMITER
 from slewrl.prove.case import Case
 from slewrl.prove.lemmas import (
@@ -382,6 +383,12 @@ def test_the_certificates_in_results_are_of_todays_code(path):
 
 def test_the_robots_have_their_certificates():
     assert {"ur5e", "franka", "h1", "g1"} <= {path.stem for path in PROOFS.glob("*.json")}
+
+
+def test_the_page_accounts_for_every_hard_layer():
+    text = (PROOFS.parents[1] / "docs" / "proof.md").read_text(encoding="utf-8")
+    assert "DD-SRad's fused path has a lemma of its own" in text
+    assert [name for name in LAYERS if LAYERS[name].hard and f"`{name}`" not in text] == ["ddsrad"]
 
 
 def test_the_table_of_the_page_is_that_of_the_certificates(tmp_path):
