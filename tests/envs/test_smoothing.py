@@ -136,11 +136,12 @@ OPTIONS = {
     "butterworth": {"filter": "butterworth", "cutoff": 4.0},
     "blind": {"filter": "butterworth", "cutoff": 4.0, "observed": False},
     "price": {"action_rate_l2": 0.1},
+    "behind a layer": {"filter": "butterworth", "cutoff": 4.0},
 }
 
 
 def spec_of(name):
-    return replace(SPEC, task_options=OPTIONS[name], layer="none" if "filter" in OPTIONS[name] else "ddsrad")
+    return replace(SPEC, task_options=OPTIONS[name], layer="ddsrad" if name in ("price", "behind a layer") else "none")
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -191,7 +192,6 @@ def test_a_filter_is_not_exported_silently(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"layer": "ddsrad"}, "--layer is 'ddsrad', which limits them before the filter: use --layer none"),
         ({"task_options": {"filter": "mean"}}, "task.filter is 'mean', expected 'ema' or 'butterworth'"),
         ({"task_options": {"filter": "ema", "cutoff": 80}}, "cutoff is 80 Hz, expected one between 0 and 25 Hz"),
         ({"task_options": {"cutoff": 2.0}}, "task.cutoff is of a filter, and there is none"),
