@@ -52,6 +52,11 @@ def _over_episodes(run: Run, name: str) -> float:
     return float(np.average(values[known], weights=lengths[known]))
 
 
+def second_difference(run: Run) -> float:
+    """The mean second difference of a run's final evaluation; nan where it was not taken."""
+    return measured(run).get("second_difference", math.nan)
+
+
 def over_seeds(result: Result, name: str) -> float:
     """The mean of a measure over the seeds; nan where it was not taken."""
     values = [measured(run).get(name, math.nan) for run in result.runs]

@@ -48,6 +48,7 @@ SECTIONS = Registry(
         "claims": "slewrl.paper.sections:claims_section",
         "comparison": "slewrl.paper.sections:comparison_section",
         "calm": "slewrl.report.calm:calm_section",
+        "halved": "slewrl.report.halved:halved_section",
     },
 )
 """Every section there may be, in the order of the page."""
