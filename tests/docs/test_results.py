@@ -1,8 +1,10 @@
 """The tables of docs/results.md are those of results/, and each section says which command makes it."""
 
 import csv
+import importlib.util
 import json
 import re
+import sys
 from statistics import mean, stdev
 
 import numpy as np
@@ -275,6 +277,16 @@ def test_a_run_of_every_campaign_is_named():
     """But for those that have pages of their own."""
     named = {json.loads(path.read_text())["name"] for path in RESULTS.glob("*/campaign.json")}
     assert named - {"recipe", "calm"} <= set(re.findall(r"slewrl campaign run ([\w-]+)", PAGE))
+
+
+def test_where_chatter_is_born():
+    spec = importlib.util.spec_from_file_location("gradients", ROOT / "benchmarks" / "gradients.py")
+    gradients = importlib.util.module_from_spec(spec)
+    sys.modules["gradients"] = gradients  # where its dataclass looks for itself
+    spec.loader.exec_module(gradients)
+    page = (ROOT / "docs" / "calm.md").read_text(encoding="utf-8")
+    section = page.split("## Where chatter is born")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `.*$", section, re.MULTILINE) == gradients.rows()
 
 
 @pytest.mark.parametrize("task, digits", [("HalfCheetah-v5", 0), ("Reacher-v5", 2)])

@@ -203,6 +203,11 @@ class Run:
         return read_columns(self.path / "final" / "increments.csv", most)
 
     @cached_property
+    def commands(self) -> Columns:
+        """final/commands.csv: the commands of the first episode, a column for each joint; not in results/."""
+        return read_columns(self.path / "final" / "commands.csv")
+
+    @cached_property
     def joints(self) -> tuple[str, ...]:
         """Names of the joints, in the order of the action."""
         return tuple(read_text(self.path / "final" / "increments.csv").partition("\n")[0].strip().split(","))

@@ -37,6 +37,8 @@ class Section:
     """Name in tables/ -> text."""
     notice: str = ""
     """A message for the console; "" for none."""
+    leads: bool = False
+    """Whether its card comes before the results."""
 
 
 Make = Callable[["Results", Path | None], Section | None]
