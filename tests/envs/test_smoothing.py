@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from slewrl import RateLimit, RateLimits
+from slewrl.calm.metrics import calm
 from slewrl.envs.augment import Augment
 from slewrl.envs.smoothing import ActionRatePenalty, FilterCommands
 from slewrl.errors import UserFacingError
@@ -49,6 +50,30 @@ def test_with_a_limit_behind_it_the_limit_holds(kind):
     assert env.observation_space.contains(seen[-1])
     clips = np.isclose(np.abs(np.diff(held, axis=0)), LIMITS.delta, rtol=1e-4)
     assert clips.any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_our_layer_behind_it_the_limit_holds(kind):
+    """The filter is of latents there: its memory is none of the commands, so a policy has to see it."""
+    plain, _ = play(RateLimit(reacher(), LIMITS))
+    env = FilterCommands(RateLimit(reacher(), LIMITS), kind, **KINDS[kind])
+    held, seen = play(env)
+    assert rate_use(held, LIMITS).violations == 0 and np.array_equal(seen[:, -2:], held)
+    assert (
+        calm(held, 0.02, LIMITS).together()["second_difference"]
+        < 0.5 * (calm(plain, 0.02, LIMITS).together()["second_difference"])
+    )
+    memory = seen[-1][-2 - env.memory.size : -2]
+    assert memory == pytest.approx(env.memory.ravel(), rel=1e-5) and env.observation_space.contains(seen[-1])
+
+
+def test_an_average_of_latents_bounds_the_second_difference():
+    """w, in DD-SRad the share of the limit, changes by 2 alpha at most, so the increments over their limits do."""
+    slow = RateLimits([0.005, 0.01], -1, 1, names=["shoulder", "elbow"])  # so that no command comes near its range
+    env = FilterCommands(RateLimit(reacher(), slow), "ema", cutoff=3.0)
+    held, _ = play(env, steps=45)
+    v = np.diff(held.astype(float), axis=0) / slow.delta
+    assert 0.9 * 2 * env.filter.alpha < np.abs(np.diff(v, axis=0)).max() <= 2 * env.filter.alpha + 1e-4
 
 
 def test_an_average_by_hand():
