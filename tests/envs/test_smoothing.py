@@ -76,6 +76,17 @@ def test_an_average_of_latents_bounds_the_second_difference():
     assert 0.9 * 2 * env.filter.alpha < np.abs(np.diff(v, axis=0)).max() <= 2 * env.filter.alpha + 1e-4
 
 
+def test_an_average_behind_a_limit_is_a_smaller_limit():
+    env = FilterCommands(RateLimit(reacher(), LIMITS, mode="absolute"), "ema", cutoff=3.0)
+    env.reset(seed=0)
+    before = np.zeros(2)
+    for sign in (1, 1, -1, 1, -1, -1):
+        *_, info = env.step((before + sign * LIMITS.delta).astype(np.float32))
+        after = info["applied_action"].astype(float)
+        assert after - before == pytest.approx(sign * env.filter.alpha * LIMITS.delta, rel=1e-4)
+        before = after
+
+
 def test_an_average_by_hand():
     env = FilterCommands(reacher(), "ema", cutoff=3.0)
     env.reset(seed=0)

@@ -92,7 +92,8 @@ def _plain(results: Iterable[Result], names: Iterable[str]) -> Iterable[dict[str
         cell = result.cell
         where = {"task": cell.task, "limits": cell.limits, "agent": backbone(cell.agent), "steps": str(cell.steps)}
         values = {name: f"{over_seeds(result, name):.4g}" for name in names}
-        yield {"method": called(result), **where, "return": f"{result.score.mean:.6g}", **values}
+        seeds = str(len(result.runs))
+        yield {"method": called(result), **where, "seeds": seeds, "return": f"{result.score.mean:.6g}", **values}
 
 
 def shown(name: str, value: float) -> str:
