@@ -24,7 +24,7 @@ SHOWN = 100
 """The most steps: more cannot be told apart."""
 ALIKE = 1.5
 """Up to this ratio of their second differences two methods shake about as much."""
-WIDE = 6.5
+WIDE = 5.0
 """Inches."""
 
 
@@ -57,8 +57,9 @@ def headline(pair: tuple[Result, Result]) -> str:
     least, most = _shaking(calmer), _shaking(other)
     if not most > ALIKE * least:
         return f"{called(calmer)} and {called(other)} shake about as much"
-    times = f"{most / least:.2g} times as much as {called(calmer)}" if least > 0 else f"and {called(calmer)} does not"
-    return f"{called(other)} shakes {times}, under the same limits"
+    if least == 0:
+        return f"The commands of {called(other)} shake, those of {called(calmer)} stand still"
+    return f"The commands of {called(other)} shake {most / least:.2g} times as much as those of {called(calmer)}"
 
 
 def _shaking(result: Result) -> float:
@@ -79,5 +80,6 @@ def strip_section(pair: tuple[Result, Result]) -> Section | None:
     )
     svg = saved(partial(strip, pair), Look(width=WIDE), ["svg"], PALETTE)["svg"]
     blocks = [Picture("Commands of both policies", caption, svg_address(played(svg)))]
-    more = Words("Both keep every limit. What is known of calm, and options for more of it: docs/calm.md.")
+    kept = "Both kept the same limits at every step. " if not any(result.violations for result in pair) else ""
+    more = Words(f"{kept}What else calms commands, and what it costs: docs/calm.md.")
     return Section(Card("calm-strip", headline(pair), [*blocks, more]), leads=True)
