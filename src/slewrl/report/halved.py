@@ -108,10 +108,10 @@ def _row(one: Halved) -> tuple[Cell, ...]:
 
 def _plain(one: Halved) -> dict[str, str | float | int]:
     cell = one.result.cell
-    where = {"task": cell.task, "limits": cell.limits, "agent": backbone(cell.agent), "steps": cell.steps}
+    where = {"task": cell.task, "limits": cell.limits, "agent": backbone(cell.agent), "steps": str(cell.steps)}
     numbers = {**_numbers("ratio", one.ratio), **_numbers("difference", one.lead)}
     rest = {"verdict": one.verdict, "beaten_by": "; ".join(map(called, one.beaten))}
-    return {"method": called(one.result), **where, "seeds": len(one.result.runs), **numbers, **rest}
+    return {"method": called(one.result), **where, "seeds": str(len(one.result.runs)), **numbers, **rest}
 
 
 def _numbers(name: str, number: Estimate) -> dict[str, float]:

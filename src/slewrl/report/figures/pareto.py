@@ -128,9 +128,8 @@ def _seeds(axis: Axes, result: Result, colour: str, mark: str) -> None:
     axis.scatter(each, result.returns, s=7, color=colour, alpha=0.45, linewidths=0, marker=mark, zorder=2)
     if len(each) > 1:
         (left, right), (low, high) = t_interval(each), t_interval(result.returns)
-        middle, style = (each.mean(), result.returns.mean()), {"color": colour, "linewidth": 0.8, "alpha": 0.6}
-        axis.plot([max(left, SMALLEST), right], [middle[1]] * 2, **style)
-        axis.plot([middle[0]] * 2, [low, high], **style)
+        axis.plot([max(left, SMALLEST), right], [result.score.mean] * 2, color=colour, linewidth=0.8, alpha=0.6)
+        axis.plot([each.mean()] * 2, [low, high], color=colour, linewidth=0.8, alpha=0.6)
 
 
 def _scale(axis: Axes, values: Sequence[float]) -> None:
