@@ -45,9 +45,11 @@ def figure(rows: Sequence[Panels], look: Look) -> Figure:
     """Return against calm: a row for each campaign, a panel for each task."""
     drawn = canvas(look, 4.1 * len(rows))
     axes = drawn.subplots(len(rows), 2, squeeze=False)
+    names = [curve.called(place.agent) for there in rows for place in sorted(there) for curve in there[place]]
+    names = list(dict.fromkeys(names))
     for row, there in zip(axes, rows, strict=True):
         for axis, (place, found) in zip(row, sorted(there.items()), strict=True):
-            panel(axis, found, place.agent, look)
+            panel(axis, found, place.agent, look, names)
             seeds = max(len(result.runs) for curve in found for _, result in curve.results)
             many = "one seed" if seeds == 1 else f"{seeds} seeds"
             axis.set_title(f"{place.task} {place.limits}, {count(place.steps)} steps, {many}")

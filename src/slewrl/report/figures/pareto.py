@@ -97,16 +97,17 @@ def swept(results: Results) -> set[Cell]:
 def pareto(found: Sequence[Curve], agent: str, look: Look) -> Figure:
     """Return against the mean second difference, one curve per method; up and to the left is better."""
     figure = canvas(Look(look.ground, look.width * WIDE, look.own), HEIGHT)
-    panel(figure.subplots(), found, agent, look)
+    panel(figure.subplots(), found, agent, look, [curve.called(agent) for curve in found])
     figure.supxlabel("mean second difference of the commands / limit (less is calmer)")
     figure.supylabel("return")
     figure.legend(loc="outside lower center", ncols=2, fontsize=SMALL)
     return figure
 
 
-def panel(axis: Axes, found: Sequence[Curve], agent: str, look: Look) -> None:
-    """One task's curves."""
-    for i, curve in enumerate(found):
+def panel(axis: Axes, found: Sequence[Curve], agent: str, look: Look, names: Sequence[str]) -> None:
+    """One task's curves; a name's place in ``names`` decides its colour and mark, the same in every panel."""
+    for curve in found:
+        i = names.index(curve.called(agent))
         colour, mark = look.seen(COLOURS[i % len(COLOURS)]), MARKS[i % len(MARKS)]
         results = [result for _, result in curve.results]
         x, y = [over_seeds(r, MEASURE) for r in results], [r.score.mean for r in results]
