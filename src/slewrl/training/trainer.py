@@ -20,7 +20,7 @@ from slewrl.training.evaluate import Act, Evaluation, Evaluator, evaluate_vec_en
 from slewrl.training.logging import Callback, Logs
 from slewrl.training.resume import budget_of, due_logs, replay_sizes, usable
 from slewrl.training.run_folder import LOGS, RunFolder
-from slewrl.training.setup import make_agent, run_limits, run_task
+from slewrl.training.setup import make_agent, make_config, run_limits, run_task, settings
 from slewrl.training.spec import EVALUATION_SEED, RunSpec
 from slewrl.training.start import begin_with_weights
 
@@ -38,7 +38,10 @@ class Trainer:
         self.limits = run_limits(spec, folder)
         task = run_task(spec, folder)
         self.vec_env = make_vec_env(task, self.limits, spec.environments, spec.task_options)
-        self.agent = make_agent(spec, self.limits, self.vec_env.layout)
+        config = folder.config()
+        self.agent = make_agent(spec, self.limits, self.vec_env.layout, config)
+        if not config:
+            folder.describe(spec, settings(make_config(spec)))
         if spec.start:
             begin_with_weights(self.agent, spec, folder, self.limits)
         self.evaluator: Evaluator = self._evaluate_here
