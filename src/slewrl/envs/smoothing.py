@@ -8,7 +8,7 @@ None of them keeps a limit by itself. With a ``RateLimit`` in mode "absolute" in
 command is clipped to F_t, exactly, and the filter goes on from the command that was applied.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import gymnasium as gym
@@ -198,6 +198,3 @@ class Smoothing:
         return FilterCommands(
             behind(env, limits, mode="absolute"), kind, self.cutoff, dt=limits.dt, observed=self.observed
         )
-
-
-OPTIONS = tuple(field.name for field in fields(Smoothing))
