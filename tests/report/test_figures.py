@@ -370,8 +370,7 @@ def test_headlines(results):
     assert first == (
         "HalfCheetah-v5, tight limits, SAC, 2 000 steps: of the 2 methods with at least two seeds that kept every "
         "limit, Clip has the highest mean return, 267 ± 126; whether it leads is undecided at this budget and number "
-        "of seeds: nobody learned; DD-SRad 200 ± 141, behind by 66.7 (−453 to 587; 3 and 2 seeds): "
-        "undecided at this budget and number of seeds, nobody learned."
+        "of seeds: nobody learned; DD-SRad 200 ± 141, behind by 66.7 (−453 to 587; 3 and 2 seeds)."
     )
 
 

@@ -19,7 +19,7 @@ THREADS = "SLEWRL_THREADS"
 """Environment variable: threads of a simulator of many environments (default: one per core; in campaigns one)."""
 OWN_ROBOT = "robot:"
 """Prefix of a task that is a user's own robot: a URDF or MJCF file follows."""
-SIMULATORS = {"mjlab": "slewrl.integrations.mjlab:MjlabWorlds", "isaaclab": "slewrl.integrations.isaaclab:IsaacWorlds"}
+SIMULATORS = {"mjlab": "slewrl.integrations.mjlab:MjlabVecEnv", "isaaclab": "slewrl.integrations.isaaclab:IsaacVecEnv"}
 """Prefix of a task's name -> the class of its environments."""
 
 
