@@ -34,6 +34,7 @@ from slewrl.report.figures import (
     radar,
     sensitivity,
 )
+from slewrl.report.figures.small_multiples import folded
 from slewrl.report.figures.style import Look, saved
 from slewrl.report.sections import sections_of
 
@@ -300,6 +301,11 @@ def test_bands_are_t_intervals_and_stay_in_their_panel(tmp_path):
     assert top == pytest.approx(200 + band.half[1]) and top > axis.get_ylim()[1]
     assert area.get_clip_on()
     assert len(axis.lines) == 1 + 3 + 1  # the mean, three seeds, and their dots
+
+
+def test_a_long_name_is_folded_above_its_panel():
+    assert folded("DD-SRad (λ = 0.1)") == "DD-SRad\n(λ = 0.1)" and folded("DD-SRad smooth") == "DD-SRad smooth"
+    assert folded("Clip (caps=1.0, l2c2=0.1)").splitlines() == ["Clip", "(caps=1.0,", "l2c2=0.1)"]
 
 
 def test_one_svg_has_two_faces(everyone):

@@ -24,7 +24,7 @@ from slewrl.training.spec import RunSpec
 
 Array = NDArray[np.float64]
 FIELDS = ("environments", "learning_starts", "batch_size", "capacity", "evaluate_every", "evaluate_episodes")
-"""Fields of a run that are named only where they vary within a campaign."""
+"""Fields of a run that are named only where they vary within a task of a campaign."""
 PAPERS_OPTIONS = {"mean_bound=tanh"}
 """Options of the paper's runs; a method's name has them even if all runs of the campaign share them."""
 PRINTED = "everything as the paper prints it"
@@ -83,7 +83,10 @@ class Names:
     def __init__(self, specs: Sequence[RunSpec]) -> None:
         self._printed = all(map(_is_printed, specs))
         self._shared = set.intersection(*(set(self._options(spec)) for spec in specs)) - PAPERS_OPTIONS
-        self._varied = [name for name in FIELDS if len({getattr(spec, name) for spec in specs}) > 1]
+        self._varied = {
+            task: [name for name in FIELDS if len({getattr(spec, name) for spec in there}) > 1]
+            for task, there in grouped(specs, lambda spec: spec.task).items()
+        }
         self._recipes = Counter(agent for agent, _ in {(spec.agent, _recipe(spec)) for spec in specs})
         self._files = Counter(Path(limits).stem for limits in {spec.limits for spec in specs})
 
@@ -106,7 +109,7 @@ class Names:
         extras = [spec.density] if spec.density != "normalized" and not self._printed else []
         extras += [option for option in self._options(spec) if option not in self._shared]
         usual = {**DEFAULTS, **recipes.find(spec.agent, spec.recipe).run}
-        changed = [name for name in self._varied if getattr(spec, name) != usual[name]]
+        changed = [name for name in self._varied[spec.task] if getattr(spec, name) != usual[name]]
         extras += [f"{name}={getattr(spec, name)}" for name in changed]
         varied = self._recipes[spec.agent] > 1 and _recipe(spec) != recipes.default(spec.agent)
         if varied or _looks_printed(spec):

@@ -1,5 +1,6 @@
 """Small multiples: a panel for each method, so that thirteen of them never cross; DD-SRad behind each, to compare."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from slewrl.report.methods import REFERENCE, called, in_order
 
 ACROSS = 1.45
 """Inches, about the width of a panel."""
+LETTERS = 16
+"""Most letters of a line above a panel."""
 
 
 def panels(look: Look, count: int, height: float, across: float = ACROSS, **how: Any) -> tuple[Figure, list[Axes]]:
@@ -37,12 +40,20 @@ def panels(look: Look, count: int, height: float, across: float = ACROSS, **how:
 def by_method(look: Look, results: Sequence[Result], height: float, **how: Any) -> tuple[Figure, list[Any]]:
     """A figure, and each result with its axes, in the order of the tables, titled by its method."""
     ordered = in_order(list(results))
-    names = [name if len(name) <= 16 else name.replace(" (", "\n(") for name in map(called, ordered)]
+    names = [folded(called(result)) for result in ordered]
     lines = max(name.count("\n") for name in names)
     figure, axes = panels(look, len(ordered), height + 0.13 * lines, **how)
     for axis, result, name in zip(axes, ordered, names, strict=True):
         axis.set_title(name, color=look.colour(result.layer, 4.5), weight="bold", fontsize=NORMAL)
     return figure, list(zip(ordered, axes, strict=True))
+
+
+def folded(name: str) -> str:
+    """A method's name in lines that fit a panel: its options below it."""
+    if len(name) <= LETTERS:
+        return name
+    method, bracket, options = name.partition(" (")
+    return "\n".join([method, *textwrap.wrap(bracket.strip() + options, LETTERS, break_on_hyphens=False)])
 
 
 def reference(results: Sequence[Result]) -> Result | None:
