@@ -55,7 +55,7 @@ PROBE = """<script>addEventListener("load", async () => {
     focus: table.querySelectorAll("thead button").length, labels: box.ariaLabel,
     right: Math.max(...[...document.querySelectorAll("main > *")].map(e => e.getBoundingClientRect().right)),
     spilling: [...document.querySelectorAll("header, .card, figure")].filter(e => e.scrollWidth > e.clientWidth).length,
-    ground: getComputedStyle(document.querySelector("figure")).backgroundColor});
+    theme: getComputedStyle(document.querySelector("figure")).backgroundColor});
   console.info("probed");
 })</script>"""
 
@@ -158,9 +158,9 @@ def test_layers_of_ones_own_have_colours_of_their_own(tmp_path):
     assert not any(len({hue[i : i + 2] for i in (1, 3, 5)}) == 1 for hue in hues)  # none of them is grey
 
 
-@pytest.mark.parametrize("ground", [LIGHT, DARK], ids=["light", "dark"])
-def test_no_two_layers_look_alike(ground):
-    colours = {layer: Look(ground).colour(layer) for layer in COLOURS}
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_no_two_layers_look_alike(theme):
+    colours = {layer: Look(theme).colour(layer) for layer in COLOURS}
     rgb = {layer: np.array([int(c[i : i + 2], 16) for i in (1, 3, 5)]) for layer, c in colours.items()}
     pairs = [(a, b) for a in rgb for b in rgb if a < b]
     near = {(a, b): float(np.linalg.norm(rgb[a] - rgb[b])) for a, b in pairs}
@@ -461,8 +461,8 @@ def test_everything_inserted_is_escaped(tmp_path):
 
 
 @needs_chromium
-@pytest.mark.parametrize(("scheme", "ground"), [(1, LIGHT), (0, DARK)], ids=["light", "dark"])
-def test_in_a_browser(out, tmp_path, scheme, ground):
+@pytest.mark.parametrize(("scheme", "theme"), [(1, LIGHT), (0, DARK)], ids=["light", "dark"])
+def test_in_a_browser(out, tmp_path, scheme, theme):
     text = (out / "index.html").read_text(encoding="utf-8")
     # The policy allows the page's own script by its hash; the probe's is added, so that both are held to it.
     allowed = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", text)
@@ -471,8 +471,8 @@ def test_in_a_browser(out, tmp_path, scheme, ground):
     assert found["up"] == sorted(found["up"]) and found["down"] == found["up"][::-1] and found["sorted"] == "ascending"
     assert found["filtered"] == [pytest.approx(800 / 3)] and found["focus"] == 9 and found["labels"]
     assert found["right"] <= 390 and found["spilling"] == 0  # wide tables scroll in their own boxes
-    rgb = tuple(int(ground.card[i : i + 2], 16) for i in (1, 3, 5))
-    assert found["ground"] == f"rgb{rgb}"
+    rgb = tuple(int(theme.card[i : i + 2], 16) for i in (1, 3, 5))
+    assert found["theme"] == f"rgb{rgb}"
 
 
 @needs_chromium

@@ -94,7 +94,7 @@ def swept(results: Results) -> set[Cell]:
 
 def pareto(found: Sequence[Curve], agent: str, look: Look) -> Figure:
     """Return against the mean second difference, one curve per method; up and to the left is better."""
-    figure = canvas(Look(look.ground, look.width * WIDE, look.own), HEIGHT)
+    figure = canvas(Look(look.theme, look.width * WIDE, look.own), HEIGHT)
     axis = figure.subplots()
     for i, curve in enumerate(found):
         colour, mark = look.seen(COLOURS[i % len(COLOURS)]), MARKS[i % len(MARKS)]

@@ -64,11 +64,11 @@ def reference(results: Sequence[Result]) -> Result | None:
 
 def dashed(look: Look) -> dict[str, Any]:
     """The line style of the reference."""
-    return {"color": look.ground.quiet, "linestyle": (0, (3, 1.5)), "linewidth": 1.0, "zorder": 2}
+    return {"color": look.theme.quiet, "linestyle": (0, (3, 1.5)), "linewidth": 1.0, "zorder": 2}
 
 
 def labelled(figure: Figure, look: Look, x: str, y: str = "") -> None:
     """Label the axes of all panels; ``x`` may have further lines, such as a key."""
-    figure.supxlabel(x, color=look.ground.quiet, fontsize=NORMAL)
+    figure.supxlabel(x, color=look.theme.quiet, fontsize=NORMAL)
     if y:
-        figure.supylabel(y, color=look.ground.quiet, fontsize=NORMAL)
+        figure.supylabel(y, color=look.theme.quiet, fontsize=NORMAL)
