@@ -71,8 +71,8 @@ def test_an_older_run_takes_todays_values_and_keeps_them(tmp_path):
     folder = RunFolder(Path(shutil.copytree(OLD, tmp_path / "run")))
     assert json.loads((folder.path / "run.json").read_text())["version"] == 3 and folder.config() == {}
     assert load_policy(folder.path).agent.config == make_config(folder.spec())
-    spec = extend(folder, 600)
-    assert Trainer(spec, folder).agent.config == make_config(spec)
+    spec = extend(folder, 402)
+    assert train(spec, folder)
     assert folder.config() == settings(make_config(spec)) and folder.spec() == spec
 
 

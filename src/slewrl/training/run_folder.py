@@ -96,7 +96,7 @@ class RunFolder:
 
     def config(self) -> dict[str, Any]:
         """The values that the run's agent was made with, whatever a recipe's are today; empty if none are noted."""
-        config = self._described().get("config", {})
+        config = self._described().get("config", {}) if (self.path / "run.json").exists() else {}
         if not isinstance(config, dict):
             raise ValueError(f"{self.path / 'run.json'}: config is {shortened(config)}, expected names and values")
         return config

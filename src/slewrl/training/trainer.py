@@ -38,10 +38,7 @@ class Trainer:
         self.limits = run_limits(spec, folder)
         task = run_task(spec, folder)
         self.vec_env = make_vec_env(task, self.limits, spec.environments, spec.task_options)
-        config = folder.config()
-        self.agent = make_agent(spec, self.limits, self.vec_env.layout, config)
-        if not config:
-            folder.describe(spec, settings(make_config(spec)))
+        self.agent = make_agent(spec, self.limits, self.vec_env.layout, folder.config())
         if spec.start:
             begin_with_weights(self.agent, spec, folder, self.limits)
         self.evaluator: Evaluator = self._evaluate_here
@@ -234,6 +231,8 @@ def train_locked(
 
 def _train(trainer: Trainer, callback: Callback, loggers: Sequence[str]) -> bool:
     spec, folder = trainer.spec, trainer.folder
+    if not folder.config():
+        folder.describe(spec, settings(make_config(spec)))
     if checkpoint.checkpoints(folder.checkpoints):
         notes, complaints = checkpoint.use_newest(folder.checkpoints, trainer.restore)
         for message in [*complaints, *notes, f"resumed at step {trainer.step:,}"]:
