@@ -13,6 +13,7 @@ from slewrl import RateLimits, make_layer
 from slewrl.deploy.c_export import limiter_header
 from slewrl.deploy.limiter import RateLimiter
 from slewrl.deploy.motion import Motion
+from slewrl.layers import fused
 from slewrl.layers.arrays import ArrayLayer
 from slewrl.limits import viability
 from slewrl.limits.boxmath import LARGEST
@@ -133,6 +134,25 @@ def test_the_guard_is_the_box_and_the_layers(dtype):
         np.testing.assert_array_equal(GUARD.compute("top", given), box.high.numpy())
         np.testing.assert_array_equal(GUARD.compute("bottom", given), box.low.numpy())
         np.testing.assert_array_equal(GUARD.compute("action", given), layer.clip(wanted, prev))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_fused_path_is_the_code(dtype):
+    """The increment is what the layer adds to prev; the edges of the squash, and beyond, are among the latents."""
+    rng, d = np.random.default_rng(0), 64
+    half, centre = 10.0 ** rng.uniform(-2, 2, d), rng.normal(size=d)
+    limits = RateLimits(half * 10.0 ** rng.uniform(-3, 0, d), low=centre - half, high=centre + half)
+    down, up, low, high = (x.numpy() for x in limits.rounded(getattr(torch, dtype)).working)
+    for _ in range(300):
+        prev = np.clip((low + (high - low) * rng.random(d)).astype(dtype), low, high)
+        u = (rng.normal(size=d) * 10.0 ** rng.uniform(-3, 6, d)).astype(dtype)
+        box = limits.box(torch.from_numpy(prev))
+        finite, _, r = fused._finite(torch.from_numpy(u), 1e6)
+        executed, radius = fused._map(finite, r, box)
+        increment = np.minimum(np.maximum(finite * r, -1), 1).astype(dtype) * radius
+        assert (increment <= up).all() and (increment >= -down).all()
+        given = {"prev": prev, "increment": increment, "low": low, "high": high}
+        np.testing.assert_array_equal(GUARD.compute("fused", given), executed)
 
 
 def grids(count, seed=0):

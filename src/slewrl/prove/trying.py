@@ -48,7 +48,8 @@ class EveryRoom:
                 return {"room": float(rooms[np.argmin(right)]), "brakes": self.brakes}
         speeds = np.arange(int(self.speeds) + 1)
         distances = self.program.compute("distance", {"speed": speeds.astype(np.float64), "brakes": np.float64(d)})
-        right = distances == travel(speeds, d)
+        right = (distances == travel(speeds, d)) & (travel(speeds + 1, d) > travel(speeds, d))
+        right &= travel(speeds, d) == speeds + travel(np.maximum(speeds - d, 0), d)
         return {} if right.all() else {"speed": float(np.argmin(right)), "brakes": self.brakes}
 
 
