@@ -187,11 +187,31 @@ def test_braking_is_the_python_code():
         aim = np.rint(np.clip(there, grid.low, grid.high)) - q
         stop = FASTEST.compute("stoppable", {"room": np.abs(aim), "brakes": grid.deceleration})
         assert same(stop, FASTEST.compute("fastest", {"room": np.abs(aim), "brakes": grid.deceleration}))
-        plain = BRAKES.compute("plain", {**given, "way": aim}).all() and not np.isnan(wild).any()
         given["way"] = np.copysign(stop, aim)
         motion.step(wild)
-        assert same(motion.velocity, aim if plain else BRAKES.compute("clipped", given) + 0.0)
+        assert same(motion.velocity, BRAKES.compute("clipped", given) + 0.0)
         assert same(motion.velocity, BRAKES.compute("step", given) + 0.0)
+        plain = BRAKES.compute("plain", given)
+        assert same(motion.velocity[plain], given["way"][plain] + 0.0) and plain.any()
+
+
+def test_a_line_is_the_python_code():
+    """Sines that three joints follow on their lines."""
+    grid = viability.Grid(*(x[:3] for x in grids(20, seed=3)))
+    motion, along = Motion(grid, ("a", "b", "c")), 0
+    motion.start(np.zeros(3))
+    size = 0.4 * grid.high
+    turn = 0.4 * np.minimum(np.minimum(grid.up, grid.down) / size, np.sqrt(grid.deceleration / size))
+    for t in range(3_000):
+        way, lines = np.rint(size * np.sin(turn * t)) - motion.command, motion._lines
+        known, taken = lines._known is motion.velocity, lines._steps.copy()
+        motion.step((motion.command + way) * grid.unit)
+        if known and lines._known is motion.velocity and (taken == lines._steps).all():
+            given = {"room": np.abs(way), "brakes": grid.deceleration, "taken": taken}
+            assert FASTEST.compute("stays", given).all()
+            assert same(motion.velocity, np.copysign(FASTEST.compute("along", given), way) + 0.0)
+            along += 1
+    assert along > 300
 
 
 @needs_gcc

@@ -96,6 +96,8 @@ def test_every_room_finds_the_one_that_is_wrong():
     assert late.compute("fastest", given) > FASTEST.compute("fastest", given)
     far = FASTEST.edited("- brakes * (whole", "- 2.0 * brakes * (whole")
     assert "speed" in ask(EveryRoom(5.0, 1_000.0, 50.0, far), 10).model
+    wide = FASTEST.edited("along <= taken * brakes", "along <= (taken + 1.0) * brakes")
+    assert "room" in ask(EveryRoom(5.0, 1_000.0, 50.0, wide), 10).model
 
 
 def test_the_guard_in_float32():

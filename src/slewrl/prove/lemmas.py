@@ -327,9 +327,9 @@ def braking_lemmas(program: Program = BRAKES) -> list[Lemma]:
               statement(kept, (*base, *STOPS, *_travel(*places)))),
         Lemma("after a step the joint is in its range, and can stop in it", part,
               statement(stops, (*base, *STOPS, *_travel(*places)))),
-        Lemma("Motion's shortcut for a short way keeps all limits", part,
+        Lemma("an increment by which Motion stops at its target keeps all limits if it is near to the last one", part,
               statement(f"way <= most and way >= least and way <= up and way >= -down and {plain}",
-                        (*base, *STOPS, "low <= q + way and q + way <= high", "plain", *_travel(*moved[:2])))),
+                        (*base, *STOPS, *target, *on_way, "plain", *_travel(*moved[:2])))),
         Lemma("Motion's clips towards a target keep all limits", part,
               statement(f"clipped <= most and clipped >= least and clipped <= max(up, slower) and "
                         f"clipped >= min(-down, slower) and {clipped}",

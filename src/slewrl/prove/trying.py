@@ -43,6 +43,9 @@ class EveryRoom:
             v = found.astype(np.int64)
             right = (v == found) & (v >= 0) & (travel(v, d) <= rooms) & (travel(v + 1, d) > rooms)
             right &= (self.program.compute("stoppable", given) == found) & (travel(v + 1, d) > travel(v, d))
+            for more in (-2, -1, 1, 2):
+                given["taken"] = np.maximum(self.program.compute("near", given) + more, 1.0)
+                right &= ~self.program.compute("stays", given) | (self.program.compute("along", given) == found)
             right &= travel(v, d) == v + travel(np.maximum(v - d, 0), d)
             if not right.all():
                 return {"room": float(rooms[np.argmin(right)]), "brakes": self.brakes}
