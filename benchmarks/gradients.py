@@ -82,9 +82,9 @@ def draw(look: Look) -> Figure:
     figure, axes = panels(look, len(LAYERS), 1.2, sharex=True, sharey=True)
     for axis, name in zip(axes, LAYERS, strict=True):
         found, colour = answer(name, latents), look.colour(name)
-        axis.axhspan(-1, 1, color=look.ground.line, alpha=0.35, linewidth=0)
+        axis.axhspan(-1, 1, color=look.theme.line, alpha=0.35, linewidth=0)
         axis.plot(latents[:, 0], found.increment[:, 0], color=colour, linewidth=1.5)
-        axis.plot(latents[:, 0], found.judged[:, 0], color=look.ground.quiet, linewidth=1.0, linestyle=(0, (3, 1.5)))
+        axis.plot(latents[:, 0], found.judged[:, 0], color=look.theme.quiet, linewidth=1.0, linestyle=(0, (3, 1.5)))
         axis.set_title(LABELS[name], color=look.colour(name, 4.5), weight="bold", fontsize=NORMAL)
         axis.set_ylim(-1.5, 2.5)
     labelled(

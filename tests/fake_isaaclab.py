@@ -1,7 +1,7 @@
 """As much of IsaacLab as an adapter sees, in the order in which 2.3's ``ManagerBasedRLEnv.step`` does things.
 
-``install`` puts it in place of the packages. A world's episode ends when ``ENDS`` says so, its joints follow their
-targets half way, and its clock is part of what is seen: so a last observation tells its own step.
+``install`` puts it in place of the packages. An environment's episode ends when ``ENDS`` says so, its joints follow
+their targets half way, and its clock is part of what is seen: so a last observation tells its own step.
 """
 
 import enum
@@ -19,7 +19,7 @@ H1 = [
 ]
 JOINTS = ["torso", *reversed(H1), "left_elbow"]  # not in the order of any limits
 ENDS = {0: (3, "terminated"), 1: (5, "truncated")}
-"""World -> after how many steps its episodes end, and how; the others' last 100 steps."""
+"""Environment -> after how many steps its episodes end, and how; the others' last 100 steps."""
 VELOCITY, COMMAND = (0.5, 0.25), (1.0, 0.25)
 
 

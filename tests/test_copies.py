@@ -25,7 +25,7 @@ from slewrl.envs.history import ActionHistory, CountedHistory
 from slewrl.envs.tasks import make_vec_env
 from slewrl.integrations.action_term import Guard, LimitedCommands
 from slewrl.integrations.gymnasium import RateLimitVector
-from slewrl.integrations.simulator import EpisodeSums, SimulatedWorlds, Stream
+from slewrl.integrations.simulator import EpisodeSums, SimulatedVecEnv, Stream
 from slewrl.layers.arrays import ArrayLayer
 
 WAYS = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda x: pickle.loads(pickle.dumps(x))}
@@ -147,7 +147,7 @@ def reset(env):
     return env
 
 
-def worlds(task, limits):
+def vec_env(task, limits):
     made = make_vec_env(task, limits, 2)
     made.reset(0)
     moved(made)
@@ -200,7 +200,7 @@ CASES = {
     "RateLimit": (lambda: reset(RateLimit(gym.make("MountainCarContinuous-v0"), 0.1)), acted),
     "RateLimit, MuJoCo": (lambda: reset(RateLimit(gym.make("HalfCheetah-v5"), 0.1)), acted),
     "RateLimitVector, MuJoCo": (lambda: reset(RateLimitVector(vector("HalfCheetah-v5"), 0.1)), acted),
-    "GymVecEnv": (partial(worlds, "Pendulum-v1", PENDULUM), moved),
+    "GymVecEnv": (partial(vec_env, "Pendulum-v1", PENDULUM), moved),
     "ActionHistory": (lambda: ActionHistory(LIMITS, np.zeros((2, 2), np.float32)), appended),
     "CountedHistory": (lambda: CountedHistory(LIMITS, np.zeros((2, 2), np.float32)), appended),
     "EpisodeSums": (lambda: EpisodeSums(2), summed),
@@ -386,8 +386,8 @@ def test_what_cannot_be_copied_says_so(way, walking, tmp_path):
         "Locomotion cannot be copied: make others .* set_state": walking,
         "Physics cannot be copied: make another": walking.physics,
         "Stream cannot be copied: make another": Stream("cpu"),
-        "SimulatedWorlds cannot be copied: the simulator's state": object.__new__(
-            type("SimulatedWorlds", (VecEnv,), {})
+        "SimulatedVecEnv cannot be copied: the simulator's state": object.__new__(
+            type("SimulatedVecEnv", (VecEnv,), {})
         ),
         "Guard cannot be copied: it belongs to": object.__new__(Guard),
         "Unknown.* cannot be copied within an episode": unknown,
@@ -409,7 +409,7 @@ def test_environments_in_other_processes_cannot_be_copied_and_go_on(way):
         env.close()
 
 
-class VecEnv(SimulatedWorlds):
+class VecEnv(SimulatedVecEnv):
     """Of some simulator."""
 
     _simulate = None

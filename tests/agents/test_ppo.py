@@ -53,7 +53,7 @@ def agent(layer="ddsrad", config=SMALL, kind=PPO, seed=0, **options):
 
 
 def act_and_record(ppo, steps, environments=2, seed=0):
-    """Steps of a made-up world: noise for observations, and what was executed as the previous action."""
+    """Steps of a made-up environment: noise for observations, and what was executed as the previous action."""
     rng = np.random.default_rng(seed)
     seen = rng.normal(size=(environments, N)).astype(np.float32)
     seen[:, -2:] = 0

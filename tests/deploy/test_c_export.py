@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -428,13 +428,20 @@ MOVING = RateLimits(
 )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def moving(tmp_path_factory):
+    """The bundle of a policy with a layer, made once."""
+    folder = tmp_path_factory.mktemp("moving")
+    return cache(lambda layer: bundle.read(untrained(folder / f"{layer}.bundle", MOVING, layer)))
+
+
 SLOW_LAYERS = [pytest.param(layer, marks=pytest.mark.slow) for layer in ("dtanh", "interval_tanh")]
 
 
 @pytest.mark.parametrize("layer", ["ddsrad", "interval_srad", "boxpro", *SLOW_LAYERS])
-def test_accelerated_policies_agree_with_the_controller(tmp_path, layer):
+def test_accelerated_policies_agree_with_the_controller(tmp_path, moving, layer):
     """Each step from the controller's own state, since a rounding of the network may move a command by a grid unit."""
-    rng, found = np.random.default_rng(0), bundle.read(untrained(tmp_path / "policy.bundle", MOVING, layer))
+    rng, found = np.random.default_rng(0), moving(layer)
     controller, n, d = Controller(found), found.observation_size, 3
     c = Compiled(tmp_path / "c", c_export.policy_header(found), d, FLAGS[1], control=True, moving=True)
     c.init()
@@ -452,8 +459,8 @@ def test_accelerated_policies_agree_with_the_controller(tmp_path, layer):
     assert c.state.bad_observations == controller.bad_observations > 50
 
 
-def test_an_accelerated_policy_keeps_its_limits_by_itself(tmp_path):
-    found = bundle.read(untrained(tmp_path / "policy.bundle", MOVING))
+def test_an_accelerated_policy_keeps_its_limits_by_itself(tmp_path, moving):
+    found = moving("ddsrad")
     c = Compiled(tmp_path / "c", c_export.policy_header(found), 3, FLAGS[2], control=True, moving=True)
     c.init()
     out, path = np.empty(3), [MOVING.grid.unit * np.rint(found.default_pose / MOVING.grid.unit)]

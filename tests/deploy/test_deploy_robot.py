@@ -151,19 +151,19 @@ def test_the_controller_walks_as_the_policy_does(run, made):
     from slewrl.envs.tasks import make_vec_env
 
     policy, controller = load_policy(run), Controller(made)
-    worlds = make_vec_env("G1-flat", policy.limits, 1, {"seconds": 4.0}, training=False)
-    worlds.reset(5)
-    controller.start(worlds.reset_action)
+    vec_env = make_vec_env("G1-flat", policy.limits, 1, {"seconds": 4.0}, training=False)
+    vec_env.reset(5)
+    controller.start(vec_env.reset_action)
     apart, moved = [], []
-    while not worlds.episodes:
-        seen = worlds.observations
+    while not vec_env.episodes:
+        seen = vec_env.observations
         wanted = policy.act(torch.from_numpy(seen)).executed[0].numpy()
         command = controller.step(seen[0, 3:-13])
         apart.append(np.abs(command - wanted).max())
         moved.append(np.abs(command - seen[0, -13:]).max())
         assert np.array_equal(command, command.astype(np.float32))
-        worlds.step(command.astype(np.float32)[None])
-    (episode,) = worlds.episodes
+        vec_env.step(command.astype(np.float32)[None])
+    (episode,) = vec_env.episodes
     assert len(apart) > 20 and max(apart) < 1e-5 and np.mean(moved) > 0.01
     assert rate_use(episode.actions, policy.limits).violations == 0
     assert controller.fault is None and controller.bad_observations == controller.bad_outputs == 0

@@ -261,21 +261,21 @@ def test_an_environment_that_returns_something_else_is_named(kind, when, how, me
 
 @pytest.mark.parametrize(("when", "how", "message"), ODD)
 def test_and_so_it_is_with_its_place_where_we_step_it(when, how, message):
-    worlds = GymVecEnv(lambda: Odd(gym.make("Pendulum-v1"), **{when: how}), PENDULUM, 2)
+    vec_env = GymVecEnv(lambda: Odd(gym.make("Pendulum-v1"), **{when: how}), PENDULUM, 2)
     with pytest.raises(BrokenEnvironmentError, match=f"^Pendulum-v1, environment 0, step [05].*: {message}"):
-        worlds.reset(0)
+        vec_env.reset(0)
         for _ in range(4):
-            worlds.step(np.zeros((2, 1), np.float32))
+            vec_env.step(np.zeros((2, 1), np.float32))
 
 
 def test_a_reward_that_is_no_number_is_named():
     for given, said in ((None, "None"), ("a lot", "'a lot'"), ([1.0, 2.0], r"\[1.0, 2.0\]")):
         odd = Odd(gym.make("Pendulum-v1"), step=lambda five, given=given: (five[0], given, *five[2:]))
-        worlds = GymVecEnv(lambda odd=odd: odd, PENDULUM, 1)
-        worlds.reset(0)
+        vec_env = GymVecEnv(lambda odd=odd: odd, PENDULUM, 1)
+        vec_env.reset(0)
         with pytest.raises(BrokenEnvironmentError, match=f"step 3: the reward is {said}, expected a finite number"):
             for _ in range(4):
-                worlds.step(np.zeros((1, 1), np.float32))
+                vec_env.step(np.zeros((1, 1), np.float32))
 
 
 def test_an_entry_of_a_dict_observation_that_changes_its_shape_is_named():

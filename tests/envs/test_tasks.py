@@ -1,4 +1,4 @@
-"""From a task's name to worlds of it."""
+"""From a task's name to its environments."""
 
 import sys
 
@@ -50,17 +50,17 @@ def test_a_robot_of_ones_own_walks_in_the_same_task(tmp_path):
     task = f"robot:{path}"
     limits = task_preset(task, "tight")
     assert limits.delta == pytest.approx([0.25 * 12.5 * 0.02] * 4)
-    worlds = make_vec_env(task, limits, 4, {"push": 1.0, "delay": 1})
-    worlds.reset(0)
+    vec_env = make_vec_env(task, limits, 4, {"push": 1.0, "delay": 1})
+    vec_env.reset(0)
     generator, layer, episodes = torch.Generator().manual_seed(0), make_layer("ddsrad"), 0
     for _ in range(150):
-        box = limits.box(torch.from_numpy(worlds.observations[:, -4:].copy()), check=False)
-        moved = worlds.step(layer(3 * torch.randn(4, 4, generator=generator), box).executed.numpy())
+        box = limits.box(torch.from_numpy(vec_env.observations[:, -4:].copy()), check=False)
+        moved = vec_env.step(layer(3 * torch.randn(4, 4, generator=generator), box).executed.numpy())
         assert np.isfinite(moved.next_obs).all()
-        episodes += len(worlds.episodes)
-        for episode in worlds.episodes:
+        episodes += len(vec_env.episodes)
+        for episode in vec_env.episodes:
             assert not limits.outside(episode.actions[1:], episode.actions[:-1]).any()
-    assert worlds.violations() == 0 and episodes > 0
+    assert vec_env.violations() == 0 and episodes > 0
 
 
 def test_the_robot_command(slewrl, tmp_path):
@@ -126,9 +126,9 @@ def test_a_robot_without_speeds_is_trained_under_a_file_of_limits(slewrl, tmp_pa
     code, out, error = slewrl("robot", "g1.xml")
     assert code == 0 and "write the missing speeds, rad/s, to g1.robot.yaml" in out, out + error
     RateLimits.preset("G1", "paper").to_yaml("limits.yaml")
-    worlds = make_vec_env("robot:g1.xml", RateLimits.from_yaml("limits.yaml"), 2)
-    worlds.reset(0)
-    assert np.isfinite(worlds.step(worlds.observations[:, -13:].copy()).next_obs).all()
+    vec_env = make_vec_env("robot:g1.xml", RateLimits.from_yaml("limits.yaml"), 2)
+    vec_env.reset(0)
+    assert np.isfinite(vec_env.step(vec_env.observations[:, -13:].copy()).next_obs).all()
 
 
 def test_a_policy_from_a_gpu_acts_without_one(monkeypatch):

@@ -44,18 +44,18 @@ class Follow(VecEnv):
     num_actions, max_episode_length, device, cfg = 3, 14, "cpu", {}
 
     def __init__(self, count=COUNT, limits=LIMITS):
-        self.num_envs, self.worlds, self.judge = count, torch.arange(count), limits
+        self.num_envs, self.ids, self.judge = count, torch.arange(count), limits
         self.start = limits.clamp(START).numpy()
         self.episode_length_buf = torch.zeros(count, dtype=torch.long)
         self.goal = torch.zeros(count, 3)
         self.chains, self.episodes = [[self.start] for _ in range(count)], []
-        """What ``step`` was handed, by world and episode, the reset action first."""
-        self._begin(self.worlds >= 0)
+        """What ``step`` was handed, by environment and episode, the reset action first."""
+        self._begin(self.ids >= 0)
 
-    def _begin(self, worlds):
-        self.goal[worlds] = torch.rand(int(worlds.sum()), 3) - 0.5
-        self.episode_length_buf[worlds] = 0
-        for k in worlds.nonzero().squeeze(1).tolist():
+    def _begin(self, ids):
+        self.goal[ids] = torch.rand(int(ids.sum()), 3) - 0.5
+        self.episode_length_buf[ids] = 0
+        for k in ids.nonzero().squeeze(1).tolist():
             self.episodes.append(np.array(self.chains[k]))
             self.chains[k] = [self.start]
 
@@ -63,7 +63,7 @@ class Follow(VecEnv):
         return TensorDict({"policy": 100 + 10 * self.goal}, [self.num_envs])
 
     def reset(self):
-        self._begin(self.worlds >= 0)
+        self._begin(self.ids >= 0)
         return self.get_observations(), {}
 
     def step(self, actions):
@@ -72,9 +72,9 @@ class Follow(VecEnv):
             chain.append(action)
         reward = -(actions - self.goal).square().sum(1)
         self.episode_length_buf += 1
-        over = self.episode_length_buf >= 7 + self.worlds % 8
+        over = self.episode_length_buf >= 7 + self.ids % 8
         self._begin(over)
-        return self.get_observations(), reward, over.long(), {"time_outs": over & (self.worlds % 2 == 0)}
+        return self.get_observations(), reward, over.long(), {"time_outs": over & (self.ids % 2 == 0)}
 
     def violations(self):
         chains = [*self.episodes, *(np.array(chain) for chain in self.chains)]

@@ -314,11 +314,11 @@ def test_an_evaluation_counts_what_the_budget_forbids():
         prev = previous_action(observation, 2)
         return make_layer("ddsrad")(torch.full_like(prev, math.inf), limits.box(prev))
 
-    def worlds(count):
+    def vec_env(count):
         return GymVecEnv(lambda: gym.make("Reacher-v5"), limits, count)
 
     counters = [make_layer("budget", budget=b).extra_violations for b in (1.5, 2.0)]
-    for run, where in ((evaluate, env), (evaluate_vec_env, worlds)):
+    for run, where in ((evaluate, env), (evaluate_vec_env, vec_env)):
         found = [run(act, where, 2, 0, counted).uses for counted in counters]
         assert [[use.violations for use in uses] for uses in found] == [[4, 4], [0, 0]]
 

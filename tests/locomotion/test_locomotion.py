@@ -23,7 +23,7 @@ ROBOT_TASKS = ["G1-flat", "H1-flat"]
 HARSH = Options(noise=2, friction=(0.4, 1.2), mass=(0.8, 1.2), push=1.0, delay=2, resample=0.5, sideways=(-0.5, 0.5))
 
 
-def worlds(task="G1-flat", count=4, seed=0, limits="paper", **changes):
+def vec_env(task="G1-flat", count=4, seed=0, limits="paper", **changes):
     given = {name: changes.pop(name) for name in ("threads", "training") if name in changes}
     chosen = replace(TASKS[task], options=replace(TASKS[task].options, **changes))
     made = Locomotion(chosen, RateLimits.preset(task, limits), count, **given)
@@ -45,7 +45,7 @@ def wild(of, generator, layer="ddsrad", scale=3.0):
 @pytest.mark.parametrize("task", ROBOT_TASKS)
 def test_no_violation_at_the_actuator(task, layer):
     """Through resets, delays, pushes and randomised models, with everything the actuators were given checked."""
-    made = worlds(task, 8, **{name: getattr(HARSH, name) for name in ("friction", "mass", "push", "delay", "noise")})
+    made = vec_env(task, 8, **{name: getattr(HARSH, name) for name in ("friction", "mass", "push", "delay", "noise")})
     generator, checked, given = torch.Generator().manual_seed(0), 0, []
     step = made.physics.step
     made.physics.step = lambda control: (given.append(control.copy()), step(control))[1]
@@ -65,7 +65,7 @@ def test_no_violation_at_the_actuator(task, layer):
 
 
 def test_a_violation_is_counted():
-    made = worlds(count=2, delay=1, seed=3)
+    made = vec_env(count=2, delay=1, seed=3)
     too_far = made.observations[:, -13:].copy()
     too_far[1, 1] += np.nextafter(np.float32(0.1), np.float32(1))
     for _ in range(3):
@@ -77,7 +77,7 @@ def test_a_violation_is_counted():
 def test_a_saved_state_goes_on_to_the_bit(task):
     """In the middle of episodes, with every option on; the number of threads does not matter."""
     changes = {name: getattr(HARSH, name) for name in ("friction", "mass", "push", "delay", "noise", "resample")}
-    made, again = worlds(task, 6, **changes), worlds(task, 6, seed=9, threads=2, **changes)
+    made, again = vec_env(task, 6, **changes), vec_env(task, 6, seed=9, threads=2, **changes)
     generator = torch.Generator().manual_seed(1)
     for _ in range(60):
         made.step(wild(made, generator))
@@ -94,7 +94,7 @@ def test_a_saved_state_goes_on_to_the_bit(task):
 
 
 def test_the_previous_action_is_the_last_of_its_own_episode():
-    made = worlds(count=8)
+    made = vec_env(count=8)
     generator, ended = torch.Generator().manual_seed(0), 0
     assert np.array_equal(made.observations[:, -13:], np.tile(made.reset_action, (8, 1)))
     for _ in range(120):
@@ -111,7 +111,7 @@ def test_the_previous_action_is_the_last_of_its_own_episode():
 
 
 def test_an_episode_is_cut_off_and_goes_on_in_value():
-    made = worlds(count=2, seconds=0.2)
+    made = vec_env(count=2, seconds=0.2)
     hold = made.observations[:, -13:].copy()
     for k in range(10):
         moved = made.step(hold)
@@ -122,7 +122,7 @@ def test_an_episode_is_cut_off_and_goes_on_in_value():
 
 
 def test_a_world_that_blows_up_is_counted_and_begun_anew():
-    made = worlds(count=3)
+    made = vec_env(count=3)
     made.physics.qvel[1, 8] = 1e12
     before = made.observations.copy()
     moved = made.step(before[:, -13:].copy())
@@ -138,11 +138,11 @@ def test_a_world_that_blows_up_is_counted_and_begun_anew():
 
 @pytest.mark.parametrize("task", ["G1-flat", "H1-flat"])
 def test_the_mirror_image_of_a_world_is_a_world(task):
-    """World 1 is the mirror image of world 0: so are its observations, and its rewards are the same.
+    """Environment 1 is the mirror image of environment 0: so are its observations, and its rewards are the same.
 
     Nearly, since torso and pelvis are not quite symmetric (a centre of mass is 3 mm off the middle).
     """
-    made = worlds(task, 2, noise=0, heading=False)
+    made = vec_env(task, 2, noise=0, heading=False)
     mirror, physics, d = made.layout.mirror, made.physics, made.limits.dim
     rng = np.random.default_rng(0)
     physics.qpos[0, 3:7] = [0.98, 0.1, 0.1, 0.12] / np.linalg.norm([0.98, 0.1, 0.1, 0.12])
@@ -167,7 +167,7 @@ def test_the_mirror_image_of_a_world_is_a_world(task):
 
 
 def test_what_is_seen_is_what_is():
-    made = worlds(count=1, noise=0)
+    made = vec_env(count=1, noise=0)
     physics = made.physics
     yaw = 0.7
     physics.qpos[0, 3:7] = np.cos(yaw / 2), 0, 0, np.sin(yaw / 2)
@@ -197,7 +197,7 @@ def test_gravity_and_headings_of_any_attitude_are_mujocos():
 
 
 def test_commands():
-    made = worlds("H1-flat", 256, standing=0.25)
+    made = vec_env("H1-flat", 256, standing=0.25)
     forward, sideways, turning = made.command.T
     stands = forward == 0
     assert 0.15 < stands.mean() < 0.35
@@ -211,33 +211,33 @@ def test_commands():
 
 
 def test_the_curriculum_follows_episode_lengths():
-    made = worlds(count=4, seconds=1.0)
+    made = vec_env(count=4, seconds=1.0)
     assert made.curriculum == 0
     hold = made.observations[:, -13:].copy()
     for _ in range(50):
         made.step(hold)
     assert made.mean_length == pytest.approx(50 * (1 - (1 - 4 / 16)))  # four of 4 x 4
     assert made.curriculum == pytest.approx(made.mean_length / 150)
-    assert worlds(count=1, training=False).curriculum == 1
+    assert vec_env(count=1, training=False).curriculum == 1
 
 
 def test_practice_is_shorter_and_begins_in_motion():
     """While training only: an evaluation begins at rest and lasts its full time."""
     chosen = {"running": 0.5, "practice": 0.1, "noise": 0, "forward": (0.4, 0.4), "standing": 0.0}
-    made = worlds(count=64, **chosen)
+    made = vec_env(count=64, **chosen)
     seen, command = made.observations[:, [0, 1, 5]], made.command  # of a base that stands upright
     shares = seen[:, 0] / 0.4
     assert np.allclose(seen, shares[:, None] * command, atol=1e-6)
     assert 0 <= shares.min() < 0.05 and 0.45 < shares.max() <= 0.5
     assert [len(e.actions) for _ in range(5) for e in (made.step(made.given[:, 0]), made.episodes)[1]] == [6] * 64
-    judged = worlds(count=2, training=False, **chosen)
+    judged = vec_env(count=2, training=False, **chosen)
     assert not judged.physics.qvel[:, :6].any() and judged.length == 1000
 
 
 def test_returns_are_in_the_papers_units():
     """G1's are sums of rewards, H1's are times .02 s; what an agent learns from is times .02 s for both."""
     for task, unit in (("G1-flat", 0.02), ("H1-flat", 1.0)):
-        made = worlds(task, 1, seconds=0.1)
+        made = vec_env(task, 1, seconds=0.1)
         rewards = [float(made.step(made.observations[:, -made.limits.dim :].copy()).reward[0]) for _ in range(5)]
         assert made.episodes[0].total == pytest.approx(sum(rewards) / unit, rel=1e-5)
         terms = [value for name, value in made.episodes[0].measures.items() if name.startswith("reward_")]
@@ -245,7 +245,7 @@ def test_returns_are_in_the_papers_units():
 
 
 def test_a_velocity_error_is_a_mean_over_steps():
-    made, errors = worlds(count=1, seconds=0.04), []
+    made, errors = vec_env(count=1, seconds=0.04), []
     moment = made._moment
     made._moment = lambda base: (seen := moment(base), errors.append(seen.velocity[0] - made.command[0, :2]))[0]
     for _ in range(2):
@@ -255,7 +255,7 @@ def test_a_velocity_error_is_a_mean_over_steps():
 
 def test_rough_ground_lies_where_the_robot_stands():
     """On every tile the robot begins with its soles on the ground, and the scan says how far down that is."""
-    made = worlds("H1-rough", 32, noise=0, training=False)
+    made = vec_env("H1-rough", 32, noise=0, training=False)
     scan = dict(made.layout.parts)["height_scan"]
     heights = made.observations[:, -scan - 10 : -10]
     middle = heights[:, scan // 2]  # below the base
@@ -303,7 +303,7 @@ def test_options_that_make_no_sense_are_refused_by_name(name, value):
 
 
 def test_an_evaluation_takes_the_first_episode_of_each_world():
-    """So that worlds which fall often do not count more often; the same whatever is run side by side after it."""
+    """So that environments which fall often do not count more often; the same whatever is run side by side after it."""
     limits = RateLimits.preset("G1-flat", "paper")
 
     def act(observation):
@@ -314,11 +314,11 @@ def test_an_evaluation_takes_the_first_episode_of_each_world():
         return Locomotion(TASKS["G1-flat"], limits, count, training=False)
 
     result = evaluate_vec_env(act, make, 5, seed=7)
-    worlds, lengths = make(5), {}
-    worlds.reset(7)
+    vec_env, lengths = make(5), {}
+    vec_env.reset(7)
     while len(lengths) < 5:
-        ended = worlds.step(worlds.observations[:, -13:].copy()).ended
-        for k, episode in zip(np.flatnonzero(ended), worlds.episodes, strict=True):
+        ended = vec_env.step(vec_env.observations[:, -13:].copy()).ended
+        for k, episode in zip(np.flatnonzero(ended), vec_env.episodes, strict=True):
             lengths.setdefault(k, len(episode.actions) - 1)
     assert result.lengths.tolist() == [lengths[k] for k in range(5)]
     assert result.raw_violations == result.lengths.sum() * 13
@@ -356,8 +356,8 @@ def test_there_is_no_mirror_image_under_limits_of_one_side():
 
 
 def test_rough_levels_are_judged_by_the_commands_that_were_followed(monkeypatch):
-    """At the end of an episode another command is drawn; a world that blew up keeps its level."""
-    made = worlds("H1-rough", 4, seconds=1.0, resample=1.0, forward=(0.5, 0.5), standing=0.0, noise=0)
+    """At the end of an episode another command is drawn; an environment that blew up keeps its level."""
+    made = vec_env("H1-rough", 4, seconds=1.0, resample=1.0, forward=(0.5, 0.5), standing=0.0, noise=0)
     made.level[:] = 3
     seen, promote = [], Terrain.promote
     monkeypatch.setattr(Terrain, "promote", lambda *given: seen.append(given[1:4]) or promote(*given))

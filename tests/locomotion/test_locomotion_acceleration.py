@@ -21,7 +21,7 @@ def accelerated(task, share=0.3):
     return RateLimits(**plain._parts() | {"acceleration": share * plain.delta / plain.dt**2})
 
 
-def worlds(task, count, limits=None, **changes):
+def vec_env(task, count, limits=None, **changes):
     made = Locomotion(replace(TASKS[task], options=replace(TASKS[task].options, **changes)),
                       limits or accelerated(task), count)  # fmt: skip
     made.reset(0)
@@ -41,7 +41,7 @@ def wild(of, generator, layer="ddsrad"):
 @pytest.mark.parametrize("delay", [0, 2])
 @pytest.mark.parametrize("task", ["G1-flat", "H1-flat"])
 def test_no_violation_at_the_actuator_and_the_last_increment_is_seen(task, delay):
-    made = worlds(task, 8, delay=delay, **HARSH)
+    made = vec_env(task, 8, delay=delay, **HARSH)
     limits, d = made.limits, made.limits.dim
     generator, checked, given = torch.Generator().manual_seed(0), 0, []
     step = made.physics.step
@@ -67,7 +67,7 @@ def test_no_violation_at_the_actuator_and_the_last_increment_is_seen(task, delay
 
 
 def test_a_saved_state_goes_on_to_the_bit():
-    made, again = (worlds("G1-flat", 4, delay=1, **HARSH) for _ in range(2))
+    made, again = (vec_env("G1-flat", 4, delay=1, **HARSH) for _ in range(2))
     generator = torch.Generator().manual_seed(1)
     for _ in range(40):
         made.step(wild(made, generator))
@@ -81,7 +81,7 @@ def test_a_saved_state_goes_on_to_the_bit():
 
 
 def test_a_world_that_blows_up_keeps_the_rest_of_what_it_saw():
-    made = worlds("G1-flat", 2)
+    made = vec_env("G1-flat", 2)
     made.physics.qvel[1, 8] = 1e12
     before, hold = made.observations.copy(), made.observations[:, -13:].copy()
     moved = made.step(hold)
@@ -91,7 +91,7 @@ def test_a_world_that_blows_up_keeps_the_rest_of_what_it_saw():
 
 
 def test_the_last_increment_is_mirrored_as_the_action_is():
-    plain, made = worlds("G1-flat", 1, RateLimits.preset("G1-flat", "paper")), worlds("G1-flat", 1)
+    plain, made = vec_env("G1-flat", 1, RateLimits.preset("G1-flat", "paper")), vec_env("G1-flat", 1)
     assert made.layout.parts == plain.layout.parts and made.layout.size == plain.layout.size + 13 == 68
     index, sign = made.layout.mirror.observation_index, made.layout.mirror.observation_sign
     assert np.array_equal(index[-26:-13] + 13, index[-13:]) and np.array_equal(sign[-26:-13], sign[-13:])
@@ -102,4 +102,4 @@ def test_the_last_increment_is_mirrored_as_the_action_is():
 def test_there_is_no_mirror_image_under_an_acceleration_of_one_side():
     plain = RateLimits.preset("G1-flat", "paper")
     uneven = dict.fromkeys(plain.names, 50.0) | {plain.names[0]: 60.0}
-    assert worlds("G1-flat", 1, RateLimits(**plain._parts() | {"acceleration": uneven})).layout.mirror is None
+    assert vec_env("G1-flat", 1, RateLimits(**plain._parts() | {"acceleration": uneven})).layout.mirror is None

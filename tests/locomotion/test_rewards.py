@@ -16,8 +16,8 @@ PHI["orientation_held"] = next(phi for name, _, phi in G1_TERMS if name == "orie
 
 
 def moment(**changes):
-    """One world that stands upright in its default pose (knees at .3), told to walk at .4 m/s, at mid-swing of the
-    left foot."""
+    """One environment whose robot stands upright in its default pose (knees at .3), told to walk at .4 m/s, at
+    mid-swing of the left foot."""
     joints = np.zeros((1, 13))
     joints[0, [3, 9]] = 0.3
     given = dict(

@@ -212,17 +212,17 @@ def test_rough_ground_around_a_walk_is_where_it_is():
     """The patch that is rendered has the heights of the whole, by a ray from above."""
     import mujoco
 
-    worlds = make_vec_env("H1-rough", RateLimits.preset("H1-rough", "paper"), 1, {}, training=False)
-    worlds.reset(3)
-    poses = worlds.physics.qpos.copy()
-    model = film.visible(worlds, poses)
+    vec_env = make_vec_env("H1-rough", RateLimits.preset("H1-rough", "paper"), 1, {}, training=False)
+    vec_env.reset(3)
+    poses = vec_env.physics.qpos.copy()
+    model = film.visible(vec_env, poses)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    assert model.nq == poses.shape[1] and model.hfield_data.size < worlds.terrain.hfield_data.size / 10
+    assert model.nq == poses.shape[1] and model.hfield_data.size < vec_env.terrain.hfield_data.size / 10
     geom, rng = np.zeros(1, np.int32), np.random.default_rng(0)
     for place in poses[0, :2] + rng.uniform(-6, 6, (40, 2)):
         ray = mujoco.mj_ray(model, data, np.array([*place, 9.0]), np.array([0, 0, -1.0]), None, 1, -1, geom)
-        assert 9 - ray == pytest.approx(worlds.terrain.height(*place), abs=1e-4)
+        assert 9 - ray == pytest.approx(vec_env.terrain.height(*place), abs=1e-4)
 
 
 def test_robots_in_the_picture_are_apart():

@@ -34,6 +34,7 @@ from slewrl.report.figures import (
     radar,
     sensitivity,
 )
+from slewrl.report.figures.small_multiples import folded
 from slewrl.report.figures.style import Look, saved
 from slewrl.report.sections import sections_of
 
@@ -54,7 +55,7 @@ PROBE = """<script>addEventListener("load", async () => {
     focus: table.querySelectorAll("thead button").length, labels: box.ariaLabel,
     right: Math.max(...[...document.querySelectorAll("main > *")].map(e => e.getBoundingClientRect().right)),
     spilling: [...document.querySelectorAll("header, .card, figure")].filter(e => e.scrollWidth > e.clientWidth).length,
-    ground: getComputedStyle(document.querySelector("figure")).backgroundColor});
+    theme: getComputedStyle(document.querySelector("figure")).backgroundColor});
   console.info("probed");
 })</script>"""
 
@@ -157,9 +158,9 @@ def test_layers_of_ones_own_have_colours_of_their_own(tmp_path):
     assert not any(len({hue[i : i + 2] for i in (1, 3, 5)}) == 1 for hue in hues)  # none of them is grey
 
 
-@pytest.mark.parametrize("ground", [LIGHT, DARK], ids=["light", "dark"])
-def test_no_two_layers_look_alike(ground):
-    colours = {layer: Look(ground).colour(layer) for layer in COLOURS}
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_no_two_layers_look_alike(theme):
+    colours = {layer: Look(theme).colour(layer) for layer in COLOURS}
     rgb = {layer: np.array([int(c[i : i + 2], 16) for i in (1, 3, 5)]) for layer, c in colours.items()}
     pairs = [(a, b) for a in rgb for b in rgb if a < b]
     near = {(a, b): float(np.linalg.norm(rgb[a] - rgb[b])) for a, b in pairs}
@@ -302,6 +303,11 @@ def test_bands_are_t_intervals_and_stay_in_their_panel(tmp_path):
     assert len(axis.lines) == 1 + 3 + 1  # the mean, three seeds, and their dots
 
 
+def test_a_long_name_is_folded_above_its_panel():
+    assert folded("DD-SRad (λ = 0.1)") == "DD-SRad\n(λ = 0.1)" and folded("DD-SRad smooth") == "DD-SRad smooth"
+    assert folded("Clip (caps=1.0, l2c2=0.1)").splitlines() == ["Clip", "(caps=1.0,", "l2c2=0.1)"]
+
+
 def test_one_svg_has_two_faces(everyone):
     svg = saved(lambda look: curves.learning(everyone[:2], look), LOOK, ["svg"])["svg"].decode()
     rules = re.search(r"<style>(.*?)</style>", svg).group(1)
@@ -370,8 +376,7 @@ def test_headlines(results):
     assert first == (
         "HalfCheetah-v5, tight limits, SAC, 2 000 steps: of the 2 methods with at least two seeds that kept every "
         "limit, Clip has the highest mean return, 267 ± 126; whether it leads is undecided at this budget and number "
-        "of seeds: nobody learned; DD-SRad 200 ± 141, behind by 66.7 (−453 to 587; 3 and 2 seeds): "
-        "undecided at this budget and number of seeds, nobody learned."
+        "of seeds: nobody learned; DD-SRad 200 ± 141, behind by 66.7 (−453 to 587; 3 and 2 seeds)."
     )
 
 
@@ -456,8 +461,8 @@ def test_everything_inserted_is_escaped(tmp_path):
 
 
 @needs_chromium
-@pytest.mark.parametrize(("scheme", "ground"), [(1, LIGHT), (0, DARK)], ids=["light", "dark"])
-def test_in_a_browser(out, tmp_path, scheme, ground):
+@pytest.mark.parametrize(("scheme", "theme"), [(1, LIGHT), (0, DARK)], ids=["light", "dark"])
+def test_in_a_browser(out, tmp_path, scheme, theme):
     text = (out / "index.html").read_text(encoding="utf-8")
     # The policy allows the page's own script by its hash; the probe's is added, so that both are held to it.
     allowed = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", text)
@@ -466,8 +471,8 @@ def test_in_a_browser(out, tmp_path, scheme, ground):
     assert found["up"] == sorted(found["up"]) and found["down"] == found["up"][::-1] and found["sorted"] == "ascending"
     assert found["filtered"] == [pytest.approx(800 / 3)] and found["focus"] == 9 and found["labels"]
     assert found["right"] <= 390 and found["spilling"] == 0  # wide tables scroll in their own boxes
-    rgb = tuple(int(ground.card[i : i + 2], 16) for i in (1, 3, 5))
-    assert found["ground"] == f"rgb{rgb}"
+    rgb = tuple(int(theme.card[i : i + 2], 16) for i in (1, 3, 5))
+    assert found["theme"] == f"rgb{rgb}"
 
 
 @needs_chromium

@@ -34,7 +34,7 @@ PROBE = """<script>addEventListener("load", () => {
   document.title = JSON.stringify({
     widths: [...document.images].map(i => i.naturalWidth),
     right: Math.max(...[...document.querySelectorAll("main > *")].map(e => e.getBoundingClientRect().right)),
-    ground: getComputedStyle(document.querySelector(".card")).backgroundColor});
+    theme: getComputedStyle(document.querySelector(".card")).backgroundColor});
   console.info("probed");
 })</script>"""
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><path d="M 1 100" id="&amp;"/></svg>'
@@ -147,14 +147,14 @@ def contrast(one, other):
     return (bright + 0.05) / (dim + 0.05)
 
 
-@pytest.mark.parametrize("ground", [LIGHT, DARK], ids=["light", "dark"])
-def test_colours_can_be_read(ground):
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_colours_can_be_read(theme):
     for colour in (*COLOURS.values(), *OWN):
-        assert contrast(legible(colour, ground), ground.card) > 2.95  # a hex colour is rounded
-        assert contrast(legible(colour, ground, 4.5), ground.card) > 4.4
-    for colour, behind in ((ground.text, ground.page), (ground.quiet, ground.card), ("#ffffff", ground.good)):
+        assert contrast(legible(colour, theme), theme.card) > 2.95  # a hex colour is rounded
+        assert contrast(legible(colour, theme, 4.5), theme.card) > 4.4
+    for colour, behind in ((theme.text, theme.page), (theme.quiet, theme.card), ("#ffffff", theme.good)):
         assert contrast(colour, behind) > 4.5
-    assert contrast("#ffffff", ground.bad) > 4.5
+    assert contrast("#ffffff", theme.bad) > 4.5
 
 
 def test_pages_need_neither_torch_nor_matplotlib_nor_the_paper():
@@ -170,13 +170,13 @@ def test_a_report_imports_the_paper_only_when_it_is_asked():
 
 
 @needs_chromium
-@pytest.mark.parametrize(("scheme", "ground"), [(1, LIGHT), (0, DARK)], ids=["light", "dark"])
-def test_in_a_browser(page, tmp_path, scheme, ground):
+@pytest.mark.parametrize(("scheme", "theme"), [(1, LIGHT), (0, DARK)], ids=["light", "dark"])
+def test_in_a_browser(page, tmp_path, scheme, theme):
     # The policy stays in force but for the probe, so that a forbidden fetch would be an error on the console.
     allowed = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", page)
     found = probed(allowed, PROBE, tmp_path, scheme)
     assert found["widths"] == [9] and found["right"] <= 390
-    assert found["ground"] == "rgb({}, {}, {})".format(*(int(ground.card[i : i + 2], 16) for i in (1, 3, 5)))
+    assert found["theme"] == "rgb({}, {}, {})".format(*(int(theme.card[i : i + 2], 16) for i in (1, 3, 5)))
 
 
 @needs_chromium

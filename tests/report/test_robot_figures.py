@@ -266,8 +266,8 @@ def test_the_page(three, tmp_path):
     assert headlines(three) == [
         "G1-flat, paper limits, FastSAC, 2 000 steps: of the 2 methods with at least two seeds that kept every limit, "
         "DD-SRad has the highest mean return, 5000 ± 0.00 (walks: falls in 0.5 % of 2 episodes a seed, VTE 0.125 m/s, "
-        "900 steps an episode); it leads, over SRad-Strict, the next, by 4 000 (4 000 to 4 000; 2 seeds, paired); "
-        "not ranked: Clip (one seed)."
+        "900 steps an episode); it leads, over SRad-Strict, the next with 1000 ± 0.00, by 4 000 (4 000 to 4 000; "
+        "2 seeds, paired); not ranked: Clip (one seed)."
     ]
     heads = [attributes for tag, attributes in Tags(page).seen if tag == "table"]
     assert len(heads) == 6

@@ -244,6 +244,12 @@ def test_runs_of_a_cell_differ_in_their_seed_alone(tmp_path, field, value):
     assert one[1] == [1, 3] and returns == [9] and f"{field}={value}" in name
 
 
+def test_what_all_runs_of_a_task_share_is_not_named(tmp_path):
+    """A campaign may have a warm-up for each task; within a task it tells no method from another."""
+    runs = [*cell([1.0], learning_starts=50), *cell([2.0], task="Ant-v5", learning_starts=90, layer="boxpro")]
+    assert [r.cell.method for r in load(write_campaign(tmp_path / "c", runs))] == ["ddsrad", "boxpro"]
+
+
 def test_limits_of_the_same_name_are_not_the_same(tmp_path):
     runs = [*cell([1.0], limits="a/mine.yaml"), (replace(BASE, seed=2, limits="b/mine.yaml"), 2.0, 0.5)]
     found = load(write_campaign(tmp_path / "c", runs))

@@ -263,14 +263,14 @@ def test_an_empty_value_is_no_path(slewrl, tmp_path, command):
         ({"version": 3, "spec": []}, r"run.json: spec is \[\], expected names and values"),
         ({"version": 3, "spec": {"task": 3}}, "run.json: task is 3, expected a word"),
         ({"version": 3, "spec": {"tusk": "x"}}, r"run.json: unknown entries \['tusk'\]"),
-        ({"version": 3, "spec": {"environments": 0}}, "run.json: environments is 0, expected at least 1"),
+        ({"version": 4, "spec": {"environments": 0}}, "run.json: environments is 0, expected at least 1"),
         ({"version": 3, "spec": {"seed": -1}}, "run.json: seed is -1, expected at least 0"),
         ({"version": 3, "spec": {"seed": 2**63}}, "run.json: seed is 9223372036854775808, expected less than 2..63"),
         (
             {"version": 3, "spec": {"seed": 10**4000}},
             r"run.json: seed is 10{39}\.\.\. .4001 characters., expected less",
         ),
-        ({"version": ["x" * 1000]}, r"run.json is of version \['x{38}\.\.\. .1 entries., expected 3"),
+        ({"version": ["x" * 1000]}, r"run.json is of version \['x{38}\.\.\. .1 entries., expected 4"),
     ],
 )
 def test_a_run_json_that_is_wrong_is_named(tmp_path, data, message):

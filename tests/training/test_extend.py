@@ -31,13 +31,13 @@ ROW_EVERY = 100
 """Steps between rows of train.csv, here: runs are short."""
 BASE = RunSpec(
     task="Pendulum-v1", learning_starts=140, batch_size=8, evaluate_every=200, evaluate_episodes=1, seed=7,
-    agent_options={"hidden": [8]},
+    agent_options={"hidden": [8], "updates": 1},
 )  # fmt: skip
 FAST = {"actor_hidden": [8], "critic_hidden": [8], "n_steps": 3, "updates": 1, "policy_every": 1}
 SPECS = {
     "sac": BASE,
     "td3": replace(BASE, agent="td3"),
-    "fastsac": replace(BASE, agent="fastsac", agent_options=FAST),
+    "fastsac": replace(BASE, agent="fastsac", environments=5, agent_options=FAST),  # updates per step of all
     "ppo": replace(BASE, agent="ppo", agent_options={"hidden": [8], "rollout": 64, "normalize": True}),
     "ppo with a replay": replace(
         BASE, agent="ppo", agent_options={"hidden": [8], "q_hidden": [8], "rollout": 64, "advantage": "action"}

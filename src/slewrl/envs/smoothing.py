@@ -10,7 +10,7 @@ command is clipped to F_t, exactly, and the filter goes on from the command that
 inside, the filter is of latents, in DD-SRad of the share of the limit to use, and the layer keeps the limit.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import gymnasium as gym
@@ -200,6 +200,3 @@ class Smoothing:
         return FilterCommands(
             behind(env, limits, mode="absolute"), kind, self.cutoff, dt=limits.dt, observed=self.observed
         )
-
-
-OPTIONS = tuple(field.name for field in fields(Smoothing))

@@ -2,15 +2,15 @@
 
 import dataclasses
 import os
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import gymnasium as gym
 
-from slewrl.envs.augment import check_action_space
+from slewrl.envs.augment import Augment, check_action_space
 from slewrl.envs.gym_vec_env import GymVecEnv
-from slewrl.envs.smoothing import Smoothing
 from slewrl.envs.vec_env import VecEnv
 from slewrl.limits import RateLimits
 from slewrl.robots import ROBOTS, robot_of, walking_task
@@ -19,7 +19,7 @@ THREADS = "SLEWRL_THREADS"
 """Environment variable: threads of a simulator of many environments (default: one per core; in campaigns one)."""
 OWN_ROBOT = "robot:"
 """Prefix of a task that is a user's own robot: a URDF or MJCF file follows."""
-SIMULATORS = {"mjlab": "slewrl.integrations.mjlab:MjlabWorlds", "isaaclab": "slewrl.integrations.isaaclab:IsaacWorlds"}
+SIMULATORS = {"mjlab": "slewrl.integrations.mjlab:MjlabVecEnv", "isaaclab": "slewrl.integrations.isaaclab:IsaacVecEnv"}
 """Prefix of a task's name -> the class of its environments."""
 
 
@@ -63,9 +63,18 @@ def make_vec_env(
         from slewrl.registry import Registry
 
         return Registry("simulator", SIMULATORS)[prefix](name, count, limits)
-    wrap = partial(Smoothing(**options or {}).limited, training=training)
     # Instead of Gymnasium's passive checker, which only warns, there is `checked.py`.
-    return GymVecEnv(partial(gym.make, task, disable_env_checker=True), limits, count, wrap)
+    make = partial(gym.make, task, disable_env_checker=True)
+    return GymVecEnv(make, limits, count, wrapper(options or {}, training))
+
+
+def wrapper(options: dict[str, Any], training: bool) -> Callable[[gym.Env[Any, Any], RateLimits], gym.Env[Any, Any]]:
+    """What gives a Gymnasium environment the history of its commands, and whatever else its options ask for."""
+    if not options:
+        return Augment
+    from slewrl.envs.smoothing import Smoothing
+
+    return partial(Smoothing(**options).limited, training=training)
 
 
 def _locomotion(task: str, limits: RateLimits, count: int, options: dict[str, Any], training: bool) -> VecEnv:
@@ -93,15 +102,23 @@ def _file(task: str) -> str:
 
 def check_task_options(task: str, options: dict[str, Any]) -> None:
     """Refuse options a task does not have."""
-    kind: Any = Smoothing
-    if is_locomotion(task):
-        from slewrl.locomotion.tasks import Options
-
-        kind = Options
-    known = [] if is_simulator(task) else [field.name for field in dataclasses.fields(kind)]
+    if not options:
+        return
+    known = [] if is_simulator(task) else [field.name for field in dataclasses.fields(_options(task))]
     if unknown := set(options) - set(known):
         has = f"it has: {', '.join(known)}" if known else "it has none"
         raise ValueError(f"--set task.{min(unknown)}: the task has no such option; {has}")
+
+
+def _options(task: str) -> Any:
+    """The dataclass of a task's options."""
+    if is_locomotion(task):
+        from slewrl.locomotion.tasks import Options
+
+        return Options
+    from slewrl.envs.smoothing import Smoothing
+
+    return Smoothing
 
 
 def check_gymnasium_task(task: str) -> None:

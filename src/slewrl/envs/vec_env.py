@@ -1,13 +1,15 @@
 """VecEnv: N environments of a task that step together, as training and evaluation see them."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slewrl.calm.metrics import Effort
 from slewrl.limits import RateLimits
+
+if TYPE_CHECKING:
+    from slewrl.calm.metrics import Effort
 
 Floats = NDArray[np.float32]
 
@@ -61,7 +63,7 @@ class Episode:
     """(T + 1, d): the reset action, then the action that the actuators got at each of T steps."""
     measures: dict[str, float] = field(default_factory=dict)
     """What else the task measures, each a mean over the steps or 0 or 1 (docs/metrics.md)."""
-    effort: Effort | None = None
+    effort: "Effort | None" = None
     """What the actuators did, where the task tells."""
 
 

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from slewrl.errors import UserFacingError
 from slewrl.integrations import simulator
-from slewrl.integrations.simulator import SimulatedWorlds, Stepped, Stream, as_tensor
+from slewrl.integrations.simulator import SimulatedVecEnv, Stepped, Stream, as_tensor
 from slewrl.limits import RateLimits
 
 
-class IsaacWorlds(SimulatedWorlds):
-    """The vectorised environments of an IsaacLab task; see ``SimulatedWorlds``. A process can hold one of these.
+class IsaacVecEnv(SimulatedVecEnv):
+    """The vectorised environments of an IsaacLab task; see ``SimulatedVecEnv``. A process can hold one of these.
 
     The measures of an episode leave out its last step, whose state is gone. Environments share one random generator.
 

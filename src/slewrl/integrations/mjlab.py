@@ -12,12 +12,12 @@ from torch import Tensor
 
 from slewrl.errors import UserFacingError
 from slewrl.integrations import simulator
-from slewrl.integrations.simulator import SimulatedWorlds, Stepped, Stream
+from slewrl.integrations.simulator import SimulatedVecEnv, Stepped, Stream
 from slewrl.limits import RateLimits
 
 
-class MjlabWorlds(SimulatedWorlds):
-    """The vectorised environments of an mjlab task; see ``SimulatedWorlds``.
+class MjlabVecEnv(SimulatedVecEnv):
+    """The vectorised environments of an mjlab task; see ``SimulatedVecEnv``.
 
     All environments share one random generator. The physics of a GPU is not deterministic to the bit.
 

@@ -130,7 +130,7 @@ class EpisodeSums(Copied):
         return {name: float(sums[0, k] / max(sums[1, k], 1)) for name, sums in self.sums.items()}
 
 
-class SimulatedWorlds(Uncopied, ABC):
+class SimulatedVecEnv(Uncopied, ABC):
     """``VecEnv`` of a batched simulator. An action is joint position targets in radians, in the limits' order.
 
     Joints without limits hold their default pose. The augmented observation is (critics' group, actor's group,

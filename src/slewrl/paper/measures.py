@@ -24,8 +24,6 @@ Numbers = Mapping[str, Estimate]
 ByLambda = Mapping[float, Result]
 LAMBDA_TASK = "Ant-v5"
 """The task of the paper's sweep over lambda."""
-GROUND = "ddsrad"
-"""The method that shows that a task can be learned, where a claim is about one that does not learn it."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +53,15 @@ def measure(take: Callable[Concatenate[Results, P], Measured | None]) -> Callabl
     return with_arguments
 
 
-def gathered(taken: Mapping[str, tuple[Estimate, Sequence[Result]]], ground: Sequence[Result] = ()) -> Measured | None:
+def gathered(taken: Mapping[str, tuple[Estimate, Sequence[Result]]], others: Sequence[Result] = ()) -> Measured | None:
     """Numbers with the results they were taken from; None if nothing was run.
 
-    A number of runs of which none has learned decides nothing, unless one of ``ground``, others in the same place, has:
+    A number of runs of which none has learned decides nothing, unless one of the ``others``, in the same place, has:
     that a method does not learn is a finding where another one does.
     """
     used = [result for _, results in taken.values() for result in results]
     numbers = {
-        name: replace(estimate, why=NOBODY) if nobody_learned([*results, *ground]) else estimate
+        name: replace(estimate, why=NOBODY) if nobody_learned([*results, *others]) else estimate
         for name, (estimate, results) in taken.items()
     }
     return Measured(numbers, budgets(used)) if taken else None
@@ -183,11 +181,11 @@ def cell(
     method: str,
     number: Callable[[Result], Estimate],
     name: str,
-    ground: str = "",
+    reference: str = "",
 ) -> Measured | None:
-    """One number of one cell; ``ground``: the method that may have learned in its stead."""
+    """One number of one cell; ``reference``: the method that may have learned in its stead."""
     found = found_in(results, task, limits, agent, method)
-    return gathered({name: (number(found), [found])}, _beside(results, found, ground)) if found else None
+    return gathered({name: (number(found), [found])}, _beside(results, found, reference)) if found else None
 
 
 @measure
@@ -212,14 +210,14 @@ def everywhere(
     limits: str = "tight",
     agents: Sequence[str] = ("sac", "td3"),
     tasks: Sequence[str] = TASKS,
-    ground: str = "",
+    reference: str = "",
 ) -> Measured | None:
-    """A number for each task and backbone that has all the methods at one budget; ``ground``: as for `cell`."""
+    """A number for each task and backbone that has all the methods at one budget; ``reference``: as for `cell`."""
     numbers: dict[str, Estimate] = {}
     used: list[Result] = []
     for task, agent in product(tasks, agents):
         if found := _at_one_budget(results, task, limits, agent, methods):
-            others = _beside(results, found[0], ground)
+            others = _beside(results, found[0], reference)
             taken = gathered({f"{task} {backbone(agent)}": (number(*found), found)}, others)
             numbers |= taken.numbers if taken else {}
             used += found
@@ -233,10 +231,10 @@ def _at_one_budget(results: Results, task: str, limits: str, agent: str, methods
 
 
 def on_robots(
-    number: Callable[..., Estimate], *methods: str, tasks: Sequence[str] = tuple(ROBOT_UPDATES), ground: str = ""
+    number: Callable[..., Estimate], *methods: str, tasks: Sequence[str] = tuple(ROBOT_UPDATES), reference: str = ""
 ) -> Measure:
     """`everywhere` in the paper's study of the robots."""
-    return everywhere(number, *methods, limits="paper", agents=("fastsac",), tasks=tasks, ground=ground)
+    return everywhere(number, *methods, limits="paper", agents=("fastsac",), tasks=tasks, reference=reference)
 
 
 @measure

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from slewrl.envs.gym_vec_env import GymVecEnv
-from slewrl.envs.smoothing import Smoothing
-from slewrl.envs.tasks import OWN_ROBOT, is_gymnasium, is_locomotion, make_vec_env
+from slewrl.envs.tasks import OWN_ROBOT, is_gymnasium, is_locomotion, make_vec_env, wrapper
 from slewrl.errors import UserFacingError
 from slewrl.limits import RateLimits
 from slewrl.locomotion.tasks import TASKS
@@ -47,15 +46,15 @@ def record(run: Path, video: Path, episodes: int, seed: int, trust: bool = False
         raise ValueError(f"{run} is a run of {task!r}, which another simulator shows: play is for Gymnasium and ours")
     unseen = film.prepare_gl(task)
     policy = load_policy(run, trust)
-    env = GymVecEnv(partial(_filmed, policy), policy.limits, 1, _wrap(policy))
+    env = _vec_env(policy)
     with filming(video, env.envs[0].metadata.get("render_fps", 30)) as add:
         look = lambda: add(_render(env.envs[0], unseen))  # noqa: E731
         return _seen([_episode(policy, env, seed + k, look) for k in range(episodes)])
 
 
-def _wrap(policy: Policy) -> Callable[..., gym.Env[Any, Any]]:
-    """What stands before the run's environments."""
-    return partial(Smoothing(**policy.spec.task_options).limited, training=False)
+def _vec_env(policy: Policy) -> GymVecEnv:
+    wrap = wrapper(policy.spec.task_options, training=False)
+    return GymVecEnv(partial(_filmed, policy), policy.limits, 1, wrap)
 
 
 def _filmed(policy: Policy) -> gym.Env[Any, Any]:
@@ -89,7 +88,7 @@ def picture(run: Path, out: Path, seed: int, trust: bool = False) -> Seen:
     policy = load_policy(run, trust)
     if is_gymnasium(spec.task):
         try:
-            env = GymVecEnv(partial(_filmed, policy), policy.limits, 1, _wrap(policy))
+            env = _vec_env(policy)
             strip = film.Strip(lambda: _render(env.envs[0], unseen))
             made = _episode(policy, env, seed, strip.look)
             film.draw(made, *strip.side_by_side()).savefig(out)

@@ -9,8 +9,8 @@ import numpy as np
 
 from slewrl.report import walking
 from slewrl.report.data import Broken, Result, Results, Run, grouped
-from slewrl.report.figures import CampaignFigure, configurations
-from slewrl.report.figures.sensitivity import sweeps
+from slewrl.report.figures import CampaignFigure
+from slewrl.report.figures.sensitivity import in_a_sweep, sweeps
 from slewrl.report.methods import (
     REFERENCE,
     ROBOT_METHODS,
@@ -82,11 +82,12 @@ def render(
 def headlines(results: Results) -> list[str]:
     """Which method came first in each configuration, and where DD-SRad is."""
     lines = []
-    for cell, panel in configurations(results).items():
+    swept = in_a_sweep(results)
+    for cell, panel in grouped((r for r in results if r.cell not in swept), lambda r: r.cell.place).items():
         first = best(panel)
         line = f"{where(cell)}: {lead(panel, _walked(first))}"
         ours = next((r for r in panel if r.cell.method == REFERENCE and r is not first), None)
-        if ours:
+        if ours and called(ours) + ", the next" not in line:
             line += f"; DD-SRad {plus_minus(ours.score, amount)}{_walked(ours)}, {trails(ours, first, panel)}"
         lines.append(f"{line}{unranked(panel)}.")
     for which, sweep in sweeps(results).items():
@@ -252,7 +253,7 @@ def _interval(ends: tuple[float, float]) -> Cell:
 def _provenance(results: Results) -> dict[str, str]:
     made = [run.provenance for run in results.runs]
     names = list(dict.fromkeys(name for one in made for name in one))
-    facts = {name.capitalize(): ", ".join(sorted({str(one[name]) for one in made if name in one})) for name in names}
+    facts = {_fact(name): ", ".join(sorted({str(one[name]) for one in made if name in one})) for name in names}
     seeds = sorted({run.spec.seed for run in results.runs})
     rates = [run.rate for run in results.runs if not math.isnan(run.rate)]
     hours = sum(run.cpu_hours for run in results.runs if not math.isnan(run.rate))
@@ -262,6 +263,11 @@ def _provenance(results: Results) -> dict[str, str]:
     facts["Speed"] = f"{np.median(rates):.0f} training steps per second of CPU time, median" if rates else "not taken"
     facts["CPU time"] = f"{_long(hours)} of training" if rates else "not taken"
     return facts
+
+
+def _fact(name: str) -> str:
+    """A name in provenance.json as a heading; packages keep theirs."""
+    return name.capitalize() if name in ("python", "processor", "commit") else name
 
 
 def _long(hours: float) -> str:

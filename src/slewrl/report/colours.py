@@ -1,4 +1,4 @@
-"""The colours of pages and figures: a light and a dark ground, and a legible colour for each layer."""
+"""The colours of pages and figures: a light and a dark theme, and a legible colour for each layer."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -24,14 +24,14 @@ COLOURS = {
     "qp": "#D41173",
     "aram": "#B48C64",
 }
-"""Layer -> its colour: the paper's for its six methods; the others are far from all others on both grounds."""
+"""Layer -> its colour: the paper's for its six methods; the others are far from all others in both themes."""
 OWN = ("#406619", "#760A40", "#196653", "#EE2BEE", "#A5590D", "#A0B464")
 """Colours of the user's own layers, in the order of the campaign."""
 UNKNOWN = "#777777"
 
 
 @dataclass(frozen=True)
-class Ground:
+class Theme:
     """The colours that a page's figures and its style sheet share."""
 
     page: str
@@ -48,14 +48,14 @@ class Ground:
     """The background of bad news, in white letters."""
 
 
-LIGHT = Ground("#f5f6f8", "#ffffff", "#1b1f24", "#57606a", "#d5dae0", "#1a7f4b", "#c1121f")
-DARK = Ground("#101317", "#1a1e24", "#e4e8ee", "#9aa4b0", "#363d47", "#17693f", "#b3131f")
+LIGHT = Theme("#f5f6f8", "#ffffff", "#1b1f24", "#57606a", "#d5dae0", "#1a7f4b", "#c1121f")
+DARK = Theme("#101317", "#1a1e24", "#e4e8ee", "#9aa4b0", "#363d47", "#17693f", "#b3131f")
 
 
 @cache
-def legible(colour: str, ground: Ground, contrast: float = 3.0) -> str:
-    """A colour, darkened or lightened until its WCAG contrast with the ground suffices (text needs 4.5)."""
-    behind = _luminance(_rgb(ground.card))
+def legible(colour: str, theme: Theme, contrast: float = 3.0) -> str:
+    """A colour, darkened or lightened until its WCAG contrast with the theme's cards suffices (text needs 4.5)."""
+    behind = _luminance(_rgb(theme.card))
     own, end = _rgb(colour), float(behind < 0.5)
     for share in np.linspace(0, 1, 51):
         mixed = (1 - share) * own + share * end

@@ -150,8 +150,8 @@ class Page:
         script = _file("page.js")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         light, dark = (
-            Markup(" ".join(f"--{name}: {value};" for name, value in dataclasses.asdict(ground).items()))
-            for ground in (LIGHT, DARK)
+            Markup(" ".join(f"--{name}: {value};" for name, value in dataclasses.asdict(theme).items()))
+            for theme in (LIGHT, DARK)
         )
         template, digest = _environment().get_template("page.html"), Markup(f"sha256-{digest}")
         return template.render(page=self, style=_file("page.css"), light=light, dark=dark, script=script, hash=digest)

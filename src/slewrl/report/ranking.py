@@ -45,7 +45,7 @@ def leads(first: Result, panel: Sequence[Result]) -> str:
     others = [r for r in panel if r is not first]
     second = max(others, key=lambda r: r.score.mean)
     ahead = all(is_ahead(first, other, len(others)) for other in others)
-    by = f"over {called(second)}, the next, by {said(_ahead_by(first, second))}"
+    by = f"over {called(second)}, the next with {plus_minus(second.score, amount)}, by {said(_ahead_by(first, second))}"
     if nobody_learned(panel):
         return f"whether it leads is {UNDECIDED}: {NOBODY}"
     return f"it leads, {by}" if ahead else f"whether it leads is {UNDECIDED}: {by}"
@@ -57,11 +57,11 @@ def is_ahead(first: Result, other: Result, comparisons: int) -> bool:
 
 
 def trails(other: Result, first: Result, panel: Sequence[Result]) -> str:
-    """By how much a result is behind the first of a panel, and whether they are told apart."""
+    """By how much a result is behind the first of a panel and, if one of them learned, whether they are told apart."""
     if nobody_learned([first, other]):
-        return f"behind by {said(_ahead_by(first, other))}: {UNDECIDED}, {NOBODY}"
+        return f"behind by {said(_ahead_by(first, other))}"
     apart = is_ahead(first, other, max(len(panel) - 1, 1))
-    return f"behind by {said(_ahead_by(first, other))}: {'told apart' if apart else UNDECIDED}"
+    return f"behind by {said(_ahead_by(first, other))}: {'told apart' if apart else 'not told apart'}"
 
 
 def change(before: Result, after: Result) -> str:

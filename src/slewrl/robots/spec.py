@@ -238,11 +238,6 @@ class RobotSpec:
         alike = np.allclose(np.sort(sign[:, None] * span[index], axis=1), span)
         return (index, sign.astype(np.float32)) if alike and (np.abs(sign) == 1).all() else None
 
-    def _axes(self) -> Floats:
-        """The joints' axes in the base's frame, in the default pose, (d, 3)."""
-        frames = self.frames()
-        return np.array([frames[x.name][1] @ x.joint.axis for x in self.links if x.joint and not x.locked])
-
     def rate_limits(
         self, preset: str = "paper", *, safety: Number | None = None, dt: Number = CONTROL_PERIOD
     ) -> "RateLimits":

@@ -14,8 +14,7 @@ from slewrl.calm.metrics import Calm, Effort, calm, calm_of_episodes, effort_of_
 from slewrl.envs.actuators import actuators_of
 from slewrl.envs.augment import Augment, known_books
 from slewrl.envs.checked import checked_reset, checked_step
-from slewrl.envs.smoothing import Smoothing
-from slewrl.envs.tasks import is_gymnasium, make_vec_env
+from slewrl.envs.tasks import is_gymnasium, make_vec_env, wrapper
 from slewrl.envs.vec_env import Episode, VecEnv
 from slewrl.layers.base import Decision
 from slewrl.limits import RateLimits
@@ -155,7 +154,7 @@ def make_evaluator(
 ) -> Evaluator:
     """The evaluator of policies in a task, which counts their layer's extra violations, too."""
     if is_gymnasium(task):
-        env = Smoothing(**options).limited(gym.make(task, disable_env_checker=True), limits, training=False)
+        env = wrapper(options, training=False)(gym.make(task, disable_env_checker=True), limits)
         return lambda act, episodes, seed: evaluate(act, env, episodes, seed, extra_violations)
     # Environments are made once for each number of them: some simulators take a minute over it.
     make = cache(partial(make_vec_env, task, limits, options=options, training=False))

@@ -42,7 +42,7 @@ def extend(folder: RunFolder, steps: int) -> RunSpec:
         shutil.rmtree(final)
     if not begun:  # it begins again, and its replay has the old size and nothing that counts
         (folder.path / "replay" / ROWS).unlink(missing_ok=True)
-    folder.describe(wanted)
+    folder.describe(wanted, folder.config())
     return wanted
 
 

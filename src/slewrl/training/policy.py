@@ -80,7 +80,7 @@ def _policy(state: dict[str, Any], spec: RunSpec, folder: RunFolder, limits: Rat
             "stand, or on PYTHONPATH)"
         ) from error
     try:
-        agent = make_agent(on_any_machine(spec), limits, vec_env.layout)
+        agent = make_agent(on_any_machine(spec), limits, vec_env.layout, folder.config())
         agent.load_state_dict(state["agent"])
     except UserFacingError:
         raise

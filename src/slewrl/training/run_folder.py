@@ -25,8 +25,8 @@ from slewrl.errors import shortened
 from slewrl.io.files import is_yaml, open_own, read_json, write_atomically
 from slewrl.training.spec import RunSpec, check_numbers, read_spec
 
-VERSION, BEFORE_RECIPES = 3, 2
-"""Versions of run.json: the one that is written, and an older one that is read as well."""
+VERSION, BEFORE_CONFIG, BEFORE_RECIPES = 4, 3, 2
+"""Versions of run.json: the one that is written, and older ones that are read as well."""
 ROBOT_COPIES = ("robot.urdf", "robot.xml")
 START = "start.ckpt"
 COPIES = ("limits.yaml", *ROBOT_COPIES, "robot.robot.yaml", START)
@@ -77,31 +77,43 @@ class RunFolder:
         if spec.start:
             write_atomically(self.start, newest_checkpoint(Path(spec.start)).read_bytes())
         write_atomically(self.path / "provenance.json", json.dumps(provenance(), indent=2) + "\n")
-        self.describe(spec)
+        self.describe(spec, {})
 
-    def describe(self, spec: RunSpec) -> None:
-        """Write run.json."""
-        text = json.dumps({"version": VERSION, "spec": dataclasses.asdict(spec)}, indent=2) + "\n"
-        write_atomically(self.path / "run.json", text)
+    def describe(self, spec: RunSpec, config: dict[str, Any]) -> None:
+        """Write run.json; ``config`` has every value of the agent's config, and is empty until the run begins."""
+        data = {"version": VERSION, "spec": dataclasses.asdict(spec), "config": config}
+        write_atomically(self.path / "run.json", json.dumps(data, indent=2) + "\n")
 
     def spec(self) -> RunSpec:
         """The spec of the run, from which alone it can be made again."""
+        path, data = self.path / "run.json", self._described()
+        try:
+            spec = read_spec(data.get("spec"), data["version"] == BEFORE_RECIPES)
+            check_numbers(spec)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        return spec
+
+    def config(self) -> dict[str, Any]:
+        """The values that the run's agent was made with, whatever a recipe's are today; empty if none are noted."""
+        config = self._described().get("config", {}) if (self.path / "run.json").exists() else {}
+        if not isinstance(config, dict):
+            raise ValueError(f"{self.path / 'run.json'}: config is {shortened(config)}, expected names and values")
+        return config
+
+    def _described(self) -> dict[str, Any]:
+        """What run.json holds."""
         path = self.path / "run.json"
         if not path.exists():
             many = "; it holds a campaign, with a run in each folder" if (self.path / "campaign.json").exists() else ""
             raise FileNotFoundError(f"{self.path} holds no run: there is no run.json{many}")
         data = read_json(path)
         found = data.get("version")
-        if found not in (VERSION, BEFORE_RECIPES):
+        if found not in (VERSION, BEFORE_CONFIG, BEFORE_RECIPES):
             raise ValueError(
                 f"{path} is of version {shortened(found)}, expected {VERSION}: use the slewrl it came from"
             )
-        try:
-            spec = read_spec(data.get("spec"), found == BEFORE_RECIPES)
-            check_numbers(spec)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
-        return spec
+        return data
 
     def append(self, name: str, row: dict[str, Any]) -> None:
         """Add a row to a CSV file, with a header if it is the first."""

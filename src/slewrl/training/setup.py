@@ -1,6 +1,7 @@
 """The parts of a run from its spec: limits, task and agent."""
 
 import dataclasses
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,11 +12,15 @@ from slewrl.agents.base import Agent
 from slewrl.envs.reset import parse_reset
 from slewrl.envs.tasks import OWN_ROBOT, is_gymnasium, task_preset
 from slewrl.envs.vec_env import Layout
+from slewrl.errors import UserFacingError
 from slewrl.layers import make_layer
 from slewrl.limits import RateLimits
 from slewrl.limits.resolve import resolve_limits
+from slewrl.registry import option_names
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec
+
+PLAIN = (bool, int, float, str, list, tuple, type(None))
 
 
 def run_limits(spec: RunSpec, folder: RunFolder) -> RateLimits:
@@ -43,19 +48,29 @@ def run_task(spec: RunSpec, folder: RunFolder) -> str:
     return f"{OWN_ROBOT}{folder.robot}" if folder.robot else spec.task
 
 
-def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout) -> Agent:
-    """A new agent for a run."""
+def make_agent(spec: RunSpec, limits: RateLimits, layout: Layout, config: Mapping[str, Any] | None = None) -> Agent:
+    """A new agent for a run; ``config`` is what its run.json holds of one that has begun."""
     layer = make_layer(spec.layer, spec.density, **spec.layer_options)  # type: ignore[arg-type]
     layer.check(limits)
-    return agent_class(spec.agent).make(make_config(spec), limits, layer, layout, spec.seed)
+    return agent_class(spec.agent).make(make_config(spec, config), limits, layer, layout, spec.seed)
 
 
-def make_config(spec: RunSpec) -> Any:
-    """The config of a run's agent: the recipe's options, overridden by the run's own."""
-    options = recipes.agent_options(spec.agent, spec.recipe, spec.agent_options)
-    return agent_class(spec.agent).Config(
-        **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()}
-    )
+def make_config(spec: RunSpec, config: Mapping[str, Any] | None = None) -> Any:
+    """The config of a run's agent: the recipe's options, or the ``config`` of a run that has begun, and its own."""
+    kind = agent_class(spec.agent).Config
+    options = recipes.agent_options(spec.agent, spec.recipe, {**(config or {}), **spec.agent_options})
+    if config and (unknown := config.keys() - set(option_names(kind))):
+        raise UserFacingError(
+            f"run.json has {min(unknown)!r} in the config of its agent, which this slewrl does not know: use the one "
+            "it came from"
+        )
+    return kind(**{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
+
+
+def settings(config: Any) -> dict[str, Any]:
+    """A config's values for run.json, without those that JSON cannot hold, as a user's own agent may have."""
+    values = {name: getattr(config, name) for name in option_names(config)}
+    return {name: list(x) if isinstance(x, tuple) else x for name, x in values.items() if isinstance(x, PLAIN)}
 
 
 def on_any_machine(spec: RunSpec) -> RunSpec:

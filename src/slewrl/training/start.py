@@ -27,7 +27,7 @@ def check_start(spec: RunSpec, agent: Agent, limits: RateLimits, layout: Layout 
     there = folder.spec()
     if there.agent != spec.agent:
         raise _refusal(spec, f"its agent is {there.agent}, this run's is {spec.agent}")
-    new, old = make_config(spec), make_config(there)
+    new, old = make_config(spec), make_config(there, folder.config())
     for name in network_fields(type(new)):
         here, before = getattr(new, name), getattr(old, name)
         if here != before:

@@ -20,7 +20,7 @@ from slewrl.training.evaluate import Act, Evaluation, Evaluator, evaluate_vec_en
 from slewrl.training.logging import Callback, Logs
 from slewrl.training.resume import budget_of, due_logs, replay_sizes, usable
 from slewrl.training.run_folder import LOGS, RunFolder
-from slewrl.training.setup import make_agent, run_limits, run_task
+from slewrl.training.setup import make_agent, make_config, run_limits, run_task, settings
 from slewrl.training.spec import EVALUATION_SEED, RunSpec
 from slewrl.training.start import begin_with_weights
 
@@ -38,7 +38,7 @@ class Trainer:
         self.limits = run_limits(spec, folder)
         task = run_task(spec, folder)
         self.vec_env = make_vec_env(task, self.limits, spec.environments, spec.task_options)
-        self.agent = make_agent(spec, self.limits, self.vec_env.layout)
+        self.agent = make_agent(spec, self.limits, self.vec_env.layout, folder.config())
         if spec.start:
             begin_with_weights(self.agent, spec, folder, self.limits)
         self.evaluator: Evaluator = self._evaluate_here
@@ -231,6 +231,8 @@ def train_locked(
 
 def _train(trainer: Trainer, callback: Callback, loggers: Sequence[str]) -> bool:
     spec, folder = trainer.spec, trainer.folder
+    if not folder.config():
+        folder.describe(spec, settings(make_config(spec)))
     if checkpoint.checkpoints(folder.checkpoints):
         notes, complaints = checkpoint.use_newest(folder.checkpoints, trainer.restore)
         for message in [*complaints, *notes, f"resumed at step {trainer.step:,}"]:

@@ -113,7 +113,7 @@ def _of_configuration(panel: list[Result], where: str, name: str, overlay: bool)
         f"How the increments spread: {where}",
         "Every step of the final evaluations, one strip per method. Light at the ends: a command pressed against its "
         f"limit; light in the middle: a command held. {'Most often within' if several else 'Within'} 4 % of a limit: "
-        f"{called(edge)}, {at_the_edge(edge):.0%} of joint steps.",
+        f"{called(edge)}, {100 * at_the_edge(edge):.2g} % of joint steps.",
         partial(increments.densities, panel),
     )
 

@@ -40,7 +40,7 @@ def commands_figure(commands: Array, names: Sequence[str], dt: float, cutoff: fl
         low, high = hertz <= cutoff, hertz >= cutoff
         right.fill_between(hertz[low], size[low], color=look.seen(LINE), linewidth=0.8)
         right.fill_between(hertz[high], size[high], color=look.seen(HIGH), linewidth=0.8)
-        right.axvline(cutoff, color=look.ground.quiet, linewidth=0.8, linestyle=(0, (3, 1.5)))
+        right.axvline(cutoff, color=look.theme.quiet, linewidth=0.8, linestyle=(0, (3, 1.5)))
         right.set_ylim(bottom=0)
         right.set_xlim(0, hertz[-1])
     axes[0][1].set_title(f"amplitude by frequency; red: above {cutoff:g} Hz", fontsize=SMALL)

@@ -56,7 +56,7 @@ def scatter(results: Sequence[Result], look: Look) -> Figure:
     for result, axis in there:
         found = sample(result)
         _dots(axis, np.stack([found[one], found[other]], 1), shade(result.layer, look))
-        axis.add_patch(Rectangle((-1, -1), 2, 2, fill=False, edgecolor=look.ground.text, linewidth=0.9, zorder=2))
+        axis.add_patch(Rectangle((-1, -1), 2, 2, fill=False, edgecolor=look.theme.text, linewidth=0.9, zorder=2))
         axis.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE), xticks=(-1, 0, 1), yticks=(-1, 0, 1), aspect="equal")
     labelled(figure, look, f"{one}: increment / limit; square: what the limits allow", other)
     return figure
@@ -69,7 +69,7 @@ def sample(result: Result) -> dict[str, Array]:
 
 
 def shade(layer: str, look: Look) -> str:
-    """A layer's colour that can be seen on both grounds, for rasterised dots."""
+    """A layer's colour that can be seen in both themes, for rasterised dots."""
     return Look(DARK, own=look.own).seen(look.colour(layer))
 
 
@@ -91,7 +91,7 @@ def densities(results: Sequence[Result], look: Look) -> Figure:
     for axis, joint in zip(axes, joints, strict=True):
         strips = np.array([mean_density(result, joint) for result in ordered]).clip(RAREST, MOST)
         drawn = axis.imshow(strips, extent=(-1, 1, len(names) - 0.5, -0.5), norm=LogNorm(RAREST, MOST), **image)
-        axis.hlines(np.arange(len(names) - 1) + 0.5, -1, 1, color=look.ground.card, linewidth=1.2)
+        axis.hlines(np.arange(len(names) - 1) + 0.5, -1, 1, color=look.theme.card, linewidth=1.2)
         axis.set_title(joint)
         axis.set_xticks((-1, 0, 1), ("−1", "0", "1"))
         axis.set_yticks(range(len(names)), names, fontsize=6.5)
@@ -139,8 +139,8 @@ def reachable(
         outside = ((points < low - slack) | (points > high + slack)).any(1)
         _dots(axis, points[~outside], shade(name, look), alpha=0.4)
         _dots(axis, points[outside], BEYOND, alpha=0.8)
-        axis.add_patch(Rectangle((low[0], low[1]), *span, fill=False, edgecolor=look.ground.text, zorder=2))
-        axis.plot(0, 0, marker="+", color=look.ground.text, markersize=7, zorder=4)
+        axis.add_patch(Rectangle((low[0], low[1]), *span, fill=False, edgecolor=look.theme.text, zorder=2))
+        axis.plot(0, 0, marker="+", color=look.theme.text, markersize=7, zorder=4)
         (left, right), (bottom, top) = zip(low - 0.25 * span, high + 0.25 * span, strict=True)
         axis.set(xlim=(left, right), ylim=(bottom, top))
         label = LABELS.get(name, name)

@@ -78,12 +78,12 @@ def means(results: Sequence[Result], look: Look) -> Figure:
     for i, method in enumerate(ranked):
         (value, low, high), colour = found[method], look.colour(of[method].layer)
         runs = np.concatenate(scores[method])
-        edge: Any = {"markeredgecolor": look.ground.card}
+        edge: Any = {"markeredgecolor": look.theme.card}
         axis.plot(runs, [i] * len(runs), "o", color=colour, markersize=3.5, markeredgewidth=0.4, **edge)
         axis.plot([low, high], [i, i], color=colour, linewidth=2.0, alpha=0.5, solid_capstyle="round")
         axis.plot([value], [i], "o", color=colour, markersize=7, zorder=3, **edge)
     axis.set_yticks(range(len(ranked)), [called(of[method]) for method in ranked])
-    axis.tick_params(axis="y", length=0, labelcolor=look.ground.text)
+    axis.tick_params(axis="y", length=0, labelcolor=look.theme.text)
     axis.invert_yaxis()
     axis.xaxis.set_major_locator(MaxNLocator(6))
     axis.grid(axis="x")

@@ -96,7 +96,7 @@ def swept(results: Results) -> set[Cell]:
 
 def pareto(found: Sequence[Curve], agent: str, look: Look) -> Figure:
     """Return against the mean second difference, one curve per method; up and to the left is better."""
-    figure = canvas(Look(look.ground, look.width * WIDE, look.own), HEIGHT)
+    figure = canvas(Look(look.theme, look.width * WIDE, look.own), HEIGHT)
     panel(figure.subplots(), found, agent, look, [curve.called(agent) for curve in found])
     figure.supxlabel("mean second difference of the commands / limit (less is calmer)")
     figure.supylabel("return")

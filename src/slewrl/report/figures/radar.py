@@ -78,7 +78,7 @@ def prepared(axis: Axes, joints: Sequence[str], look: Look) -> None:
         text.set_horizontalalignment("center" if abs(side) < 0.1 else "left" if side > 0 else "right")
     polar.set_yticks(RINGS, [""] * len(RINGS))
     polar.grid(visible=True)
-    polar.spines["polar"].set_edgecolor(look.ground.quiet)
+    polar.spines["polar"].set_edgecolor(look.theme.quiet)
 
 
 def outline(axis: Axes, values: Array, **style: Any) -> Any:

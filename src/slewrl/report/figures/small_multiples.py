@@ -1,5 +1,6 @@
 """Small multiples: a panel for each method, so that thirteen of them never cross; DD-SRad behind each, to compare."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from slewrl.report.methods import REFERENCE, called, in_order
 
 ACROSS = 1.45
 """Inches, about the width of a panel."""
+LETTERS = 16
+"""Most letters of a line above a panel."""
 
 
 def panels(look: Look, count: int, height: float, across: float = ACROSS, **how: Any) -> tuple[Figure, list[Axes]]:
@@ -37,12 +40,20 @@ def panels(look: Look, count: int, height: float, across: float = ACROSS, **how:
 def by_method(look: Look, results: Sequence[Result], height: float, **how: Any) -> tuple[Figure, list[Any]]:
     """A figure, and each result with its axes, in the order of the tables, titled by its method."""
     ordered = in_order(list(results))
-    names = [name if len(name) <= 16 else name.replace(" (", "\n(") for name in map(called, ordered)]
+    names = [folded(called(result)) for result in ordered]
     lines = max(name.count("\n") for name in names)
     figure, axes = panels(look, len(ordered), height + 0.13 * lines, **how)
     for axis, result, name in zip(axes, ordered, names, strict=True):
         axis.set_title(name, color=look.colour(result.layer, 4.5), weight="bold", fontsize=NORMAL)
     return figure, list(zip(ordered, axes, strict=True))
+
+
+def folded(name: str) -> str:
+    """A method's name in lines that fit a panel: its options below it."""
+    if len(name) <= LETTERS:
+        return name
+    method, bracket, options = name.partition(" (")
+    return "\n".join([method, *textwrap.wrap(bracket.strip() + options, LETTERS, break_on_hyphens=False)])
 
 
 def reference(results: Sequence[Result]) -> Result | None:
@@ -53,11 +64,11 @@ def reference(results: Sequence[Result]) -> Result | None:
 
 def dashed(look: Look) -> dict[str, Any]:
     """The line style of the reference."""
-    return {"color": look.ground.quiet, "linestyle": (0, (3, 1.5)), "linewidth": 1.0, "zorder": 2}
+    return {"color": look.theme.quiet, "linestyle": (0, (3, 1.5)), "linewidth": 1.0, "zorder": 2}
 
 
 def labelled(figure: Figure, look: Look, x: str, y: str = "") -> None:
     """Label the axes of all panels; ``x`` may have further lines, such as a key."""
-    figure.supxlabel(x, color=look.ground.quiet, fontsize=NORMAL)
+    figure.supxlabel(x, color=look.theme.quiet, fontsize=NORMAL)
     if y:
-        figure.supylabel(y, color=look.ground.quiet, fontsize=NORMAL)
+        figure.supylabel(y, color=look.theme.quiet, fontsize=NORMAL)

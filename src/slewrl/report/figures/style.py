@@ -12,7 +12,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from slewrl.report.colours import COLOURS, DARK, LIGHT, OWN, UNKNOWN, Ground, legible
+from slewrl.report.colours import COLOURS, DARK, LIGHT, OWN, UNKNOWN, Theme, legible
 
 WIDTH = 4.4
 """Inches, the width of a figure: narrow enough that its text can be read on a phone."""
@@ -28,22 +28,22 @@ FORMATS = {"svg": SVG, "png": PNG, "pdf": PDF}
 
 @dataclass(frozen=True)
 class Look:
-    """The ground, width and colours of figures."""
+    """The theme, width and colours of figures."""
 
-    ground: Ground = LIGHT
+    theme: Theme = LIGHT
     width: float = WIDTH
     """Inches."""
     own: tuple[str, ...] = ()
     """The user's own layers, each of which gets a colour."""
 
     def colour(self, layer: str, contrast: float = 3.0) -> str:
-        """A layer's colour, legible on the ground; text needs a contrast of 4.5."""
+        """A layer's colour, legible on the theme's cards; text needs a contrast of 4.5."""
         own = OWN[self.own.index(layer) % len(OWN)] if layer in self.own else UNKNOWN
-        return legible(COLOURS.get(layer, own), self.ground, contrast)
+        return legible(COLOURS.get(layer, own), self.theme, contrast)
 
     def seen(self, colour: str) -> str:
-        """A colour, made legible on the ground."""
-        return legible(colour, self.ground)
+        """A colour, made legible on the theme's cards."""
+        return legible(colour, self.theme)
 
 
 Draw = Callable[[Look], Figure]
@@ -61,7 +61,7 @@ def saved(draw: Draw, look: Look, kinds: Sequence[str], palette: Iterable[str] =
     scheme. ``palette``: colours besides those of the layers that ``draw`` asks the look for.
     """
     wanted = [kind for kind in FORMATS if kind in kinds]  # in this order whatever theirs, for the same bytes
-    with matplotlib.rc_context(_settings(look.ground)):
+    with matplotlib.rc_context(_settings(look.theme)):
         figure = draw(look)
         files = {}
         for kind in wanted:
@@ -74,20 +74,20 @@ def saved(draw: Draw, look: Look, kinds: Sequence[str], palette: Iterable[str] =
     return files
 
 
-def _settings(ground: Ground) -> Any:
-    quiet = dict.fromkeys(("xtick.color", "ytick.color", "axes.labelcolor"), ground.quiet)
-    lines = {"axes.edgecolor": ground.line, "grid.color": ground.line, "grid.linewidth": 0.6, "axes.axisbelow": True}
+def _settings(theme: Theme) -> Any:
+    quiet = dict.fromkeys(("xtick.color", "ytick.color", "axes.labelcolor"), theme.quiet)
+    lines = {"axes.edgecolor": theme.line, "grid.color": theme.line, "grid.linewidth": 0.6, "axes.axisbelow": True}
     spines = {"axes.spines.top": False, "axes.spines.right": False, "axes.grid": False, "axes.facecolor": "none"}
     sizes = dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), NORMAL)
     sizes |= {"xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "figure.labelsize": NORMAL}
     sizes |= {"xtick.major.size": 2, "ytick.major.size": 2, "axes.titlepad": 3}
     words = {"legend.frameon": False, "axes.titlelocation": "left"}
     fixed = {"svg.hashsalt": "slewrl", "svg.fonttype": "path", "pdf.fonttype": 42}  # 42: letters journals accept
-    return {"text.color": ground.text, **quiet, **lines, **spines, **sizes, **words, **fixed}
+    return {"text.color": theme.text, **quiet, **lines, **spines, **sizes, **words, **fixed}
 
 
 def _two_faced(svg: str, palette: Iterable[str]) -> str:
-    pairs = {getattr(LIGHT, field.name): getattr(DARK, field.name) for field in dataclasses.fields(Ground)}
+    pairs = {getattr(LIGHT, field.name): getattr(DARK, field.name) for field in dataclasses.fields(Theme)}
     for colour, contrast in product((*COLOURS.values(), *OWN, UNKNOWN, *palette), (3.0, 4.5)):
         pairs.setdefault(legible(colour, LIGHT, contrast), legible(colour, DARK, contrast))
     used = [light for light in pairs if light in svg]
