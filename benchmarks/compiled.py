@@ -28,20 +28,22 @@ class Row:
 
 
 def families() -> dict[str, RateLimits]:
-    """The paper's six sets of limits side by side, 57 joints; random ones; and a Franka with its accelerations."""
+    """The paper's six sets side by side, 57 joints; one rate for all, compiled in as a number; random ones; a Franka."""
     parts = list(paper_limits().values())
     columns = {key: np.concatenate([getattr(p, key) for p in parts]) for key in ("up", "down", "low", "high")}
-    return {"rates": RateLimits(**columns), "random rates": random_limits(), "accelerations": FRANKA}
+    return {
+        "the paper's": RateLimits(**columns), "0.1": RateLimits([0.1] * 8, -1, 1),
+        "0.0195": RateLimits([0.0195] * 8, -1, 1), "random": random_limits(), "with accelerations": FRANKA,
+    }  # fmt: skip
 
 
 def rows() -> Iterator[Row]:
     for dtype in TORCH:
         for program in PROGRAMS:
-            yield Row(program, dtype, "rates")
-            if dtype != "bfloat16":  # which does not resolve them
-                yield Row(program, dtype, "random rates")
-        if dtype != "bfloat16":
-            yield Row("scan", dtype, "accelerations")
+            for limits in families():
+                resolved = dtype != "bfloat16" or limits not in ("random", "with accelerations")
+                if resolved and (program == "scan" or limits != "with accelerations"):
+                    yield Row(program, dtype, limits)
 
 
 def compiled(cases: int) -> tuple[int, str]:

@@ -1,8 +1,9 @@
 """Audits the layers as XLA compiles them, with the cases and the exact verdicts of ``slewrl.layers.audit``.
 
 What a compiler does to a function depends on the program around it, so each layer is compiled in several. A program maps
-latents (T, N, d) and a previous action (N, d) to the path (T + 1, N, d) that it would hand to the environment, its own
-previous action first: exactly those numbers are judged.
+latents (T, N, d) and a previous action (N, d) to the path that it would hand to the environment, its own previous action
+first: exactly those numbers are judged. It returns the path in parts (t, N, d), as putting them together would be a
+reason to keep them.
 """
 
 import time
@@ -21,25 +22,25 @@ from slewrl.integrations.jax.layers import LAYERS, Layer
 from slewrl.layers.audit import Tally, adversarial_latents, adversarial_prevs, judge
 from slewrl.limits import RateLimits, viability
 
-Program = Callable[[Layer, RateLimits, Array, Array], Array]
-"""(layer, limits, latents (T, N, d), prev (N, d)) -> path (T + 1, N, d)."""
+Program = Callable[[Layer, RateLimits, Array, Array], list[Array]]
+"""(layer, limits, latents (T, N, d), prev (N, d)) -> the parts of a path (T + 1, N, d)."""
 ROWS = 2048
 
 
-def calls(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> Array:
+def calls(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> list[Array]:
     """A call for each step, in one program without a loop."""
     path = [prev]
     for latent in latents:
         path.append(layer(latent, box(limits, path[-1])).executed)
-    return jnp.stack(path)
+    return [part[None] for part in path]
 
 
-def rows(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> Array:
+def rows(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> list[Array]:
     """The same under vmap, row by row."""
     return jax.vmap(lambda u, p: calls(layer, limits, u, p), in_axes=(1, 0), out_axes=1)(latents, prev)
 
 
-def scanned(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> Array:
+def scanned(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> list[Array]:
     """A scan over the steps, under acceleration limits, too."""
 
     def step(carry: tuple[Array, Array], latent: Array) -> tuple[tuple[Array, Array], Array]:
@@ -48,30 +49,30 @@ def scanned(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> Ar
         executed = layer(latent, box(limits, last, velocity=velocity)).executed
         return (executed, last), executed
 
-    return jnp.concatenate([prev[None], lax.scan(step, (prev, prev), latents)[1]])
+    return [prev[None], lax.scan(step, (prev, prev), latents)[1]]
 
 
-def learned(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> Array:
+def learned(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> list[Array]:
     """Beside the gradient of a loss, as in an actor's update."""
 
-    def loss(u: Array) -> tuple[Array, Array]:
+    def loss(u: Array) -> tuple[Array, list[Array]]:
         path = calls(layer, limits, u, prev)
-        action = layer(u[-1], box(limits, path[-1]))
+        action = layer(u[-1], box(limits, path[-1][0]))
         return (action.judged.sum() + action.log_det.sum() + action.penalty.sum()).astype(jnp.float32), path
 
     (_, path), grad = jax.value_and_grad(loss, has_aux=True)(latents)
-    return jnp.where(jnp.isnan(grad).all(), jnp.nan, path)  # the gradient is used, and its NaN do not count
+    return [*path, grad]
 
 
-def scaled(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> Array:
+def scaled(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> list[Array]:
     """The previous action is made by a product in the same program."""
-    return calls(layer, limits, latents, (prev * jnp.asarray(0.7, prev.dtype)).astype(prev.dtype))
+    return calls(layer, limits, latents, prev * jnp.asarray(0.93, prev.dtype))
 
 
-def shifted(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> Array:
+def shifted(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> list[Array]:
     """The previous action is made by adding a constant in the same program."""
-    shift = jnp.asarray(0.37 * (limits.high - limits.low), prev.dtype)
-    return calls(layer, limits, latents, prev - shift)
+    shift = jnp.asarray(0.020234 * (limits.high - limits.low).min(), prev.dtype)
+    return calls(layer, limits, latents, prev + shift)
 
 
 PROGRAMS: dict[str, tuple[Program, int]] = {
@@ -86,7 +87,8 @@ def audit_compiled(program: str, layer: str, limits: RateLimits, dtype: str, cas
     start, total, (written, steps) = time.process_time(), Tally(), PROGRAMS[program]
     compiled = jax.jit(lambda latents, prev: written(LAYERS[layer], limits, latents, prev))
     for latents, prev in _cases(limits, dtype, steps, -(-cases // (steps * ROWS * limits.dim)), seed):
-        total += judge_path(np.asarray(compiled(latents, prev), np.float64), limits)
+        path = np.concatenate([np.asarray(part, np.float64) for part in compiled(latents, prev)])
+        total += judge_path(path[: steps + 1], limits)
     total.seconds = time.process_time() - start
     return total
 

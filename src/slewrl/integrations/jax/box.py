@@ -73,7 +73,7 @@ def box(limits: RateLimits, prev: ArrayLike, *, velocity: ArrayLike | None = Non
         raise ValueError(f"prev has shape {last.shape}, expected (..., {limits.dim}): one entry per joint")
     working = working_limits(limits, last.dtype.name)
     if check and not isinstance(last, jax.core.Tracer) and not isinstance(velocity, jax.core.Tracer):
-        limits.box(np.asarray(last, np.float64), velocity=None if velocity is None else np.asarray(velocity, np.float64))
+        limits.box(np.array(last, np.float64), velocity=None if velocity is None else np.array(velocity, np.float64))
     if limits.grid is not None or velocity is not None:
         return _viable(limits, last, velocity)
     start = settled(last)
@@ -93,7 +93,6 @@ def _viable(limits: RateLimits, last: Array, velocity: ArrayLike | None) -> Box:
             "limits with an acceleration are computed on a grid of whole numbers in 64 bits, which JAX has off: call "
             'jax.config.update("jax_enable_x64", True) at the start (actions may stay float32)'
         )
-    limits.on_grid(TORCH[last.dtype.name], "cpu")  # refuses 16 bits
     speed = jnp.asarray(velocity, last.dtype)
     if speed.ndim == 0 or speed.shape[-1] != limits.dim:
         raise ValueError(f"velocity has shape {speed.shape}, expected (..., {limits.dim}): one entry per joint")
@@ -130,7 +129,8 @@ def _working(limits: RateLimits, dtype: str) -> Working | str:
             f"{limits.names[i]!r}: the range [{limits.low[i]}, {limits.high[i]}] reaches to {reach[i]:g}, expected at "
             f"least {boxmath.as_power(LEAST_REACH[dtype])}, since XLA flushes subnormal numbers: scale the action"
         )
-    made = limits.rounded(TORCH[dtype]).working
+    rounded_to = limits.rounded if limits.grid is None else limits.on_grid
+    made = rounded_to(TORCH[dtype], "cpu").working
     return Working(*(_even(x.numpy() if x.dtype != torch.bfloat16 else x.float().numpy()) for x in made))
 
 
