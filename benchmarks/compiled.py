@@ -28,7 +28,7 @@ class Row:
 
 
 def families() -> dict[str, RateLimits]:
-    """The paper's six sets side by side, 57 joints; one rate for all, compiled in as a number; random ones; a Franka."""
+    """The paper's six sets side by side, 57 joints; one rate for all, a number once compiled; random ones; a Franka."""
     parts = list(paper_limits().values())
     columns = {key: np.concatenate([getattr(p, key) for p in parts]) for key in ("up", "down", "low", "high")}
     return {

@@ -92,7 +92,9 @@ def test_log_det(name, density):
 def test_gradients(name):
     """With respect to the latent and, off the bounds, to prev; of all that is returned."""
     u = latents(200).requires_grad_()
-    prev = (1.8 * torch.rand(200, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64) - 0.9).requires_grad_()
+    prev = (
+        1.8 * torch.rand(200, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64) - 0.9
+    ).requires_grad_()
     weights = latents(200, seed=4)
     action = make_layer(name, "action")(u, ANT.box(prev))
     loss = (action.judged * weights).sum() + (action.log_det * weights[:, 0]).sum() + action.penalty.sum()
@@ -276,8 +278,9 @@ def test_acceleration_limits(name, dtype):
 @pytest.mark.parametrize("name", NAMES)
 def test_acceleration_is_that_in_torch(name):
     """Along a chain of torch's: a rounding of the grid apart at most, with its gradients."""
-    rng, step = torch.Generator().manual_seed(0), jax.jit(
-        lambda u, p, v: limited.LAYERS[name](u, limited.box(FRANKA, p, velocity=v), "action")
+    rng, step = (
+        torch.Generator().manual_seed(0),
+        jax.jit(lambda u, p, v: limited.LAYERS[name](u, limited.box(FRANKA, p, velocity=v), "action")),
     )
     prev = FRANKA.clamp(torch.zeros(16, 7, dtype=torch.float64))
     velocity = torch.zeros_like(prev)

@@ -173,7 +173,9 @@ class _LimitedPolicy:
 
 @jax.jit
 def _decide(state: Any, obs: Array, key: Array | None, noise: Any) -> Array:
-    variables = {"params": state.params, "batch_stats": state.batch_stats} if hasattr(state, "batch_stats") else state.params
+    variables = (
+        {"params": state.params, "batch_stats": state.batch_stats} if hasattr(state, "batch_stats") else state.params
+    )
     dist = state.apply_fn(variables, obs)
     drawn = jnp.zeros_like(dist.mean) if key is None else jax.random.normal(key, dist.mean.shape)
     return limited.LAYERS[dist.layer](dist.mean + dist.std * drawn + noise, dist.box).executed

@@ -14,7 +14,7 @@ in as a constant, and no cast of a tree can widen it. docs/integrations/jax.md s
 from slewrl.errors import UserFacingError
 
 try:
-    import jax as _jax
+    import jax  # noqa: F401
 except ImportError as error:
     raise UserFacingError(f'JAX cannot be imported ({error}): pip install "slewrl[jax]"') from error
 

@@ -1,9 +1,9 @@
 """Audits the layers as XLA compiles them, with the cases and the exact verdicts of ``slewrl.layers.audit``.
 
-What a compiler does to a function depends on the program around it, so each layer is compiled in several. A program maps
-latents (T, N, d) and a previous action (N, d) to the path that it would hand to the environment, its own previous action
-first: exactly those numbers are judged. It returns the path in parts (t, N, d), as putting them together would be a
-reason to keep them.
+What a compiler does to a function depends on the program around it, so each layer is compiled in several. A program
+maps latents (T, N, d) and a previous action (N, d) to the path that it would hand to the environment, its own previous
+action first: exactly those numbers are judged. It returns the path in parts (t, N, d), since putting them together
+could keep a compiler from what it would do otherwise.
 """
 
 import time
@@ -71,7 +71,7 @@ def scaled(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> lis
 
 def shifted(layer: Layer, limits: RateLimits, latents: Array, prev: Array) -> list[Array]:
     """The previous action is made by adding a constant in the same program."""
-    shift = jnp.asarray(0.020234 * (limits.high - limits.low).min(), prev.dtype)
+    shift = jnp.asarray(0.045 * (limits.high - limits.low).min(), prev.dtype)
     return calls(layer, limits, latents, prev + shift)
 
 

@@ -157,7 +157,7 @@ def settled(prev: Array) -> Array:
 
 
 class Ordered:
-    """The array functions of ``guard_edges`` by a comparison each: half the cost of jnp's, which ask about NaN first."""
+    """The array functions of ``guard_edges`` by a comparison each; those of jnp, which ask about NaN, take longer."""
 
     @staticmethod
     def minimum(x: ArrayLike, y: ArrayLike) -> Array:
@@ -171,5 +171,5 @@ class Ordered:
 
 
 def clamp(x: Array, low: ArrayLike, high: ArrayLike) -> Array:
-    """``x`` clipped to [low, high]; NaN stays. The derivative is 1 up to the edges, and beyond them that of the edge."""
+    """``x`` clipped to [low, high]; NaN stays. The derivative is 1 up to the edges, and that of the edge beyond."""
     return jnp.where(x < low, low, jnp.where(x > high, high, x))

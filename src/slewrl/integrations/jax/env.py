@@ -39,10 +39,10 @@ class RateLimitWrapper:
             one per action, or ``{joint: number}``, with actions in [-1, 1].
         layer: the name of the layer, in mode "latent".
         mode: "latent": the action is a latent for the layer. "absolute": it is a command, which is clipped to F_t.
-        bound: None: in mode "latent" the action is w in [-1, 1]^d, as policies with a tanh give it, which stands for the
-            latent u = w / sqrt(1 - w^2); a number B: it is the latent itself, clipped to [-B, B]; inf: not clipped.
-        reset_action: the action assumed before the first step: numbers as for ``slewrl.RateLimit``, or a function of the
-            state that the environment's reset returns, such as ``lambda state: state.pipeline_state.q[7:]``.
+        bound: None: in mode "latent" the action is w in [-1, 1]^d, as policies with a tanh give it, which stands for
+            the latent u = w / sqrt(1 - w^2); a number B: it is the latent itself, clipped to [-B, B]; inf: not clipped.
+        reset_action: the action assumed before the first step: numbers as for ``slewrl.RateLimit``, or a function of
+            the state that the environment's reset returns, such as ``lambda state: state.pipeline_state.q[7:]``.
     """
 
     def __init__(

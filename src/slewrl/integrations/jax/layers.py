@@ -257,7 +257,9 @@ def _cap(u: Array) -> float:
 
 def _wide(box: Box) -> Wide:
     if not isinstance(box, Box):
-        raise TypeError(f"a layer takes a latent and slewrl.integrations.jax.box(limits, prev), got {type(box).__name__}")
+        raise TypeError(
+            f"a layer takes a latent and slewrl.integrations.jax.box(limits, prev), got {type(box).__name__}"
+        )
     return Wide(*(widened(x) for x in box[:4]), box)
 
 
