@@ -149,7 +149,7 @@ def test_a_command_that_is_allowed_passes_to_the_bit():
 def test_an_episode_that_begins_where_the_last_command_was_is_none():
     """A joint that stands at the reset action in the middle of an episode changes nothing."""
     env = RateLimitWrapper(Points(), LIMITS)
-    got, over, start, *_ = rollout(env, lambda key: jnp.zeros((COUNT, 2)))
+    got, _, start, *_ = rollout(env, lambda key: jnp.zeros((COUNT, 2)))
     assert (got == 0).all() and (start == 0).all()
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-SAY = 'needs Brax and MuJoCo Playground: make test-jax, or pip install "slewrl[playground]"'
-pytest.importorskip("brax", reason=SAY)
-pytest.importorskip("mujoco_playground", reason=SAY)
+pytest.importorskip("brax", reason="needs Brax: make test-jax")
+pytest.importorskip("mujoco_playground", reason="needs MuJoCo Playground: make test-jax")
 
 import jax
 from brax import envs

@@ -4,8 +4,8 @@
     env = slewrl.RateLimit(gym.make("HalfCheetah-v5"), "tight", mode="absolute")
     SAC("MlpPolicy", env, policy_kwargs={"layer": "ddsrad"}).learn(60_000)
 
-Everything else is as in SBX. As in ``slewrl.integrations.sb3``, critics judge the executed action as shares of the action
-range, log-probabilities are the layer's, and warm-up and ``action_noise`` stay inside the limits.
+Everything else is as in SBX. As in ``slewrl.integrations.sb3``, critics judge the executed action as shares of the
+action range, log-probabilities are the layer's, and warm-up and ``action_noise`` stay inside the limits.
 """
 
 from functools import partial

@@ -1,8 +1,8 @@
 """The box layers as pure functions: latent (..., d) and box -> Action, as the torch layers of the same name.
 
-A layer is a squash u -> v in [-1, 1]^d and a placement of v in the box; ``docs/layers.md`` has the formulas. Derivatives
-are those of the torch layers: the slope of u / sqrt(1 + u^2) in closed form, and none for the last clip of a map into
-F_t, which only undoes rounding.
+A layer is a squash u -> v in [-1, 1]^d and a placement of v in the box; ``docs/layers.md`` has the formulas.
+Derivatives are those of the torch layers: the slope of u / sqrt(1 + u^2) in closed form, and that of the map before the
+last clip into F_t, which only undoes rounding.
 """
 
 import math
