@@ -229,6 +229,8 @@ def test_a_batch_of_limits_spreads_one_prev():
     batch = RateLimits(delta=np.array([[0.2, 0.5], [0.5, 0.1]]), low=-1, high=1)
     action = compiled("ddsrad", limits=batch)(jnp.full(2, INF), jnp.zeros(2))
     np.testing.assert_allclose(action.executed, batch.delta, atol=1e-12)
+    alike = RateLimits(delta=np.full((3, 2), 0.2), low=-1, high=1)
+    assert jax.eval_shape(compiled("ddsrad", limits=alike), jnp.zeros(2), jnp.zeros(2)).executed.shape == (3, 2)
 
 
 @pytest.mark.parametrize("name", ["ddsrad", "boxpro"])

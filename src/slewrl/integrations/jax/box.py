@@ -136,7 +136,7 @@ def _working(limits: RateLimits, dtype: str) -> Working | str:
 
 def _even(x: NDArray[Any]) -> NDArray[Any]:
     """One number where all joints have the same, which a compiled loop need not load."""
-    return x.ravel()[0] if (x == x.ravel()[0]).all() else x
+    return x[0] if x.ndim == 1 and (x == x[0]).all() else x
 
 
 def widened(x: Array) -> Array:
