@@ -36,6 +36,18 @@ def plain_whole(u: jax.Array, prev: jax.Array) -> tuple[jax.Array, ...]:
     return *plain_action(u, prev), (-1.5 * jnp.log1p(u**2)).sum(-1), (u**2).sum(-1)
 
 
+def tanh_action(u: jax.Array, prev: jax.Array) -> tuple[jax.Array]:
+    """The same with tanh."""
+    radius = jnp.where(u >= 0, jnp.minimum(DELTA, HIGH - prev), jnp.minimum(DELTA, prev - LOW))
+    return (prev + radius * jnp.tanh(u),)
+
+
+def tanh_whole(u: jax.Array, prev: jax.Array) -> tuple[jax.Array, ...]:
+    """The same with tanh, whose log-probability is written as in Spinning Up, without cancellation."""
+    log_slopes = 2 * (jnp.log(2.0) - u - jax.nn.softplus(-2 * u))
+    return *tanh_action(u, prev), log_slopes.sum(-1), (u**2).sum(-1)
+
+
 def whole(name: str) -> Function:
     def function(u: jax.Array, prev: jax.Array) -> tuple[jax.Array, ...]:
         action = limited.LAYERS[name](u, limited.box(LIMITS, prev))
@@ -76,7 +88,7 @@ def table(batch: int, rounds: int) -> list[str]:
     rng = np.random.default_rng(0)
     u = jnp.asarray(rng.normal(size=(batch, LIMITS.dim)), jnp.float32)
     prev = jnp.asarray(rng.uniform(LIMITS.low, LIMITS.high, (batch, LIMITS.dim)), jnp.float32)
-    wholes = {"plain": plain_whole} | {name: whole(name) for name in limited.LAYERS}
+    wholes = {"plain": plain_whole, "tanh": tanh_whole} | {name: whole(name) for name in limited.LAYERS}
     calls: dict[Any, Function] = {}
     for name, function in wholes.items():
         for part, made in (("whole", function), ("only", alone(function))):
@@ -84,11 +96,12 @@ def table(batch: int, rounds: int) -> list[str]:
     times = best_times(calls, (u, prev), rounds, max(20, 200_000 // batch))
     lines = []
     for name in wholes:
-        label = "the formula, plainly" if name == "plain" else f"`{name}`"
+        label = {"plain": "the formula, plainly", "tanh": "with tanh, plainly"}.get(name, f"`{name}`")
+        rival = "plain" if "srad" in name else "tanh"
         row = [f"{batch} × {LIMITS.dim}", label]
         for part, way in (("whole", "forward"), ("whole", "both"), ("only", "forward"), ("only", "both")):
-            spent, plain = times[name, part, way], times["plain", part, way]
-            row.append(f"{spent * 1e6:,.0f}" + ("" if name == "plain" else f" (×{spent / plain:.2f})"))
+            spent, plain = times[name, part, way], times[rival, part, way]
+            row.append(f"{spent * 1e6:,.0f}" + ("" if name in ("plain", "tanh") else f" (×{spent / plain:.2f})"))
         lines.append("| " + " | ".join(row) + " |")
     return lines
 

@@ -19,9 +19,10 @@ from gymnasium import spaces
 from jax import Array
 from numpy.typing import NDArray
 
+from slewrl.envs.augment import VELOCITY
 from slewrl.errors import UserFacingError
 from slewrl.integrations import jax as limited
-from slewrl.integrations.sb3 import VELOCITY, _check_range, _LimitedAlgorithm
+from slewrl.integrations.sb3 import _check_range, _LimitedAlgorithm
 from slewrl.layers import make_layer
 from slewrl.limits import RateLimits
 from slewrl.limits.augmented import previous_action, previous_velocity
@@ -55,7 +56,8 @@ class LimitedGaussian:
     @classmethod
     def tree_unflatten(cls, layer: str, arrays: tuple[Any, ...]) -> "LimitedGaussian":
         """The distribution of ``tree_flatten``."""
-        return cls(*arrays, layer)
+        mean, std, box = arrays
+        return cls(mean, std, box, layer)
 
     def executed(self, noise: Array) -> Array:
         """The action that the environment gets (N, d), at ``noise`` standard deviations from the mean latent."""

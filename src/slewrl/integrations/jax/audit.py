@@ -114,5 +114,5 @@ def judge_path(path: NDArray[np.float64], limits: RateLimits) -> Tally:
     sharp: NDArray[np.bool_] | None = None
     if limits.acceleration is not None and limits.deceleration is not None:
         sharp = viability.too_sharp(action, prev, before, limits.acceleration, limits.deceleration)
-    judged = (torch.from_numpy(np.where(inside, x, standing)) for x in (action, prev))
-    return replace(judge(*judged, limits, sharp), cases=int(inside.sum()))
+    moved, start = (torch.from_numpy(np.where(inside, x, standing)) for x in (action, prev))
+    return replace(judge(moved, start, limits, sharp), cases=int(inside.sum()))

@@ -79,7 +79,8 @@ def box(limits: RateLimits, prev: ArrayLike, *, velocity: ArrayLike | None = Non
     start = settled(last)
     edges = (rounded(edge, last.dtype) for edge in boxmath.guard_edges(start, *working, xp=Ordered))
     bottom, top, start = jnp.broadcast_arrays(*edges, start)  # limits of a batch spread one prev
-    return Box(*(x.astype(last.dtype) for x in (start, bottom, top, start)), limits)
+    start, bottom, top = (x.astype(last.dtype) for x in (start, bottom, top))
+    return Box(start, bottom, top, start, limits)
 
 
 def _viable(limits: RateLimits, last: Array, velocity: ArrayLike | None) -> Box:
@@ -88,7 +89,7 @@ def _viable(limits: RateLimits, last: Array, velocity: ArrayLike | None) -> Box:
         raise ValueError("velocity is given, but these limits have no acceleration")
     if velocity is None:
         raise ValueError("these limits have an acceleration: pass velocity, the last increment (0 at the start)")
-    if not jax.config.jax_enable_x64:
+    if jnp.zeros(0).dtype != jnp.float64:
         raise ValueError(
             "limits with an acceleration are computed on a grid of whole numbers in 64 bits, which JAX has off: call "
             'jax.config.update("jax_enable_x64", True) at the start (actions may stay float32)'
@@ -152,7 +153,7 @@ def rounded(x: Array, dtype: Any) -> Array:
 def settled(prev: Array) -> Array:
     """``prev`` in the dtype of computation, as the number that was executed, whatever made it."""
     wide = rounded(widened(prev), prev.dtype)
-    largest = boxmath.largest(jnp.finfo(wide.dtype))
+    largest = boxmath.largest(np.finfo(wide.dtype))
     return clamp(wide, -largest, largest)
 
 

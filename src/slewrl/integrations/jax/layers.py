@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from slewrl.integrations.jax.box import Box, clamp, rounded, units, widened, working_limits
@@ -138,9 +139,9 @@ def clip(command: Array, box: Box) -> Array:
     wide = _wide(box)
     target = jnp.where(jnp.isnan(command), wide.prev, command).astype(wide.prev.dtype)
     if box.limits.grid is not None:
-        return lax.optimization_barrier(_reach(target, wide))
+        return _once(_reach(target, wide))
     clipped = rounded(clamp(target, wide.low, wide.high), box.prev.dtype)
-    return lax.optimization_barrier(clipped.astype(box.prev.dtype))
+    return _once(clipped.astype(box.prev.dtype))
 
 
 # ---------------------------------------------------------------------- squashes: u -> v, log dv/du per joint
@@ -205,7 +206,7 @@ def _narrowest(wide: Wide) -> Array:
 
 
 def _log(length: Array) -> Array:
-    return jnp.log(jnp.maximum(length, jnp.finfo(length.dtype).tiny))
+    return jnp.log(jnp.maximum(length, np.finfo(length.dtype).tiny))
 
 
 # ---------------------------------------------------------------------- into the box
@@ -260,7 +261,7 @@ def _wide(box: Box) -> Wide:
         raise TypeError(
             f"a layer takes a latent and slewrl.integrations.jax.box(limits, prev), got {type(box).__name__}"
         )
-    return Wide(*(widened(x) for x in box[:4]), box)
+    return Wide(*(widened(x) for x in (box.prev, box.low, box.high, box.anchor)), box=box)
 
 
 def _entered(command: Array, wide: Wide) -> Array:
@@ -270,7 +271,12 @@ def _entered(command: Array, wide: Wide) -> Array:
         command = _on_grid(command, jnp.asarray(grid.unit, command.dtype))
     dtype = wide.box.prev.dtype
     entered = _snap(command, wide.low, wide.high)
-    return lax.optimization_barrier(rounded(entered, dtype).astype(dtype))
+    return _once(rounded(entered, dtype).astype(dtype))
+
+
+def _once(executed: Array) -> Array:
+    """The executed action as one number, which a compiler may not compute again for another use of it."""
+    return lax.optimization_barrier(executed)  # type: ignore[no-untyped-call]
 
 
 @jax.custom_jvp
