@@ -261,7 +261,7 @@ def _wide(box: Box) -> Wide:
         raise TypeError(
             f"a layer takes a latent and slewrl.integrations.jax.box(limits, prev), got {type(box).__name__}"
         )
-    return Wide(*(widened(x) for x in (box.prev, box.low, box.high, box.anchor)), box=box)
+    return Wide(widened(box.prev), widened(box.low), widened(box.high), widened(box.anchor), box)
 
 
 def _entered(command: Array, wide: Wide) -> Array:
