@@ -120,7 +120,7 @@ def test_slopes_survive_saturation_in_float32(name):
     assert np.isfinite(slope).all()
 
 
-@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize("density", ["normalized", "action"])
 @pytest.mark.parametrize("name", NAMES)
 def test_sampling(name, density):
     prev, mean, noise = anywhere(100), latents(100), latents(100, seed=5, scale=1.0)
@@ -135,7 +135,7 @@ def test_sampling(name, density):
 # ---------------------------------------------------------------------- the guarantee, on compiled code
 
 
-@pytest.mark.parametrize("dtype", audit.TORCH)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])  # and float64 among the slow ones
 @pytest.mark.parametrize("name", NAMES)
 def test_zero_violations(name, dtype):
     tally = audit.audit_compiled("calls", name, ANT, dtype, 30_000, seed=len(name))
@@ -147,9 +147,9 @@ def test_zero_violations(name, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", [name for name in audit.PROGRAMS if name != "calls"])
 def test_zero_violations_in_programs_around_it(program, dtype):
-    for name in ("ddsrad", "boxpro"):
-        tally = audit.audit_compiled(program, name, ANT, dtype, 10_000)
-        assert tally.violations == 0 and tally.cases > 4_000
+    name = "ddsrad" if dtype == "float32" else "boxpro"
+    tally = audit.audit_compiled(program, name, ANT, dtype, 10_000)
+    assert tally.violations == 0 and tally.cases > 4_000
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_nan_holds_and_infinity_saturates(name):
         assert np.isfinite(far.log_det).all() and np.isfinite(far.penalty).all()
 
 
-@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize("density", ["normalized", "action"])
 @pytest.mark.parametrize("name", NAMES)
 def test_everything_is_finite_on_a_bound(name, density):
     prev, mean, noise = jnp.ones((8, 8), jnp.float32), array(latents(8), "float32"), array(latents(8, 2), "float32")
@@ -270,10 +270,9 @@ def test_without_float64():
 # ---------------------------------------------------------------------- acceleration limits
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", NAMES)
-def test_acceleration_limits(name, dtype):
-    tally = audit.audit_compiled("scan", name, FRANKA, dtype, 20_000)
+def test_acceleration_limits(name):
+    tally = audit.audit_compiled("scan", name, FRANKA, "float32", 20_000)
     assert tally.violations == 0 and tally.cases >= 20_000
 
 
