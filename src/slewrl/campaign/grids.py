@@ -26,6 +26,7 @@ CAMPAIGNS = Registry(
         "sensitivity": "slewrl.paper.grids:sensitivity",
         "humanoids": "slewrl.paper.grids:humanoids",
         "rivals": "slewrl.paper.grids:rivals",
+        "evidence": "slewrl.paper.grids:evidence",
         "first": "slewrl.campaign.grids:first",
         "first-sensitivity": "slewrl.campaign.grids:first_sensitivity",
         "first-walk": "slewrl.campaign.grids:first_walk",
@@ -137,6 +138,9 @@ def calm() -> Campaign:
         runs += grid(clip, task_options=[{"action_rate_l2": price} for price in prices[base.task]], seed=seeds)
         filters = [{"filter": kind, "cutoff": hertz} for kind in ("ema", "butterworth") for hertz in CUTOFFS]
         runs += grid(replace(base, layer="none"), task_options=filters, seed=seeds)
+        # What people do, in front of our layer instead of the clip.
+        runs += grid(base, agent_options=[{"caps": 1.0}, {"l2c2": 1.0}], seed=seeds)
+        runs += grid(base, task_options=[{"filter": "butterworth", "cutoff": 4.0}, {"action_rate_l2": 1.0}], seed=seeds)
     return Campaign("calm", "return against calm: our knob beside what people do against shaking", runs)
 
 
