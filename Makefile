@@ -6,13 +6,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # One thread per process: two on a busy two-core machine are slower, not faster.
 export OMP_NUM_THREADS := 1
 
-.PHONY: help setup demo test test-slow test-mjlab lint bench figures docs clean
+.PHONY: help setup demo test test-slow test-mjlab test-jax lint bench figures docs clean
 
 help:
 	@echo "make demo       train, evaluate and audit two policies side by side; a page about them (five minutes)"
 	@echo "make test       the fast tests, what CI runs"
 	@echo "make test-slow  the long ones: 1e8 adversarial cases, torch.compile, a hundred kills"
 	@echo "make test-mjlab the adapter, the action term and PPO in real mjlab on a CPU (an environment of its own, 2 GB; minutes)"
+	@echo "make test-jax   Brax, MuJoCo Playground and SBX under limits on a CPU (an environment of its own; minutes)"
 	@echo "make lint       ruff and mypy"
 	@echo "make figures    every published table, figure and page from results/, without training"
 	@echo "make docs       the documentation as a site, in site/"
@@ -48,6 +49,16 @@ test-slow: setup
 test-mjlab: .venv-mjlab/.installed
 	.venv-mjlab/bin/python -m pytest tests/integrations/test_mjlab.py tests/integrations/test_action_term.py tests/integrations/test_rsl_rl.py
 
+# An environment of its own, for what Brax and Playground bring along.
+.venv-jax/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-jax
+	.venv-jax/bin/python -m pip install --quiet -e ".[playground,sbx]" pytest
+	@touch $@
+
+test-jax: .venv-jax/.installed
+	.venv-jax/bin/python -m pytest tests/integrations/test_jax.py tests/integrations/test_jax_env.py \
+		tests/integrations/test_playground.py tests/integrations/test_sbx.py
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -71,4 +82,4 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf site .venv .venv-mjlab demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf site .venv .venv-mjlab .venv-jax demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,7 +10,8 @@ float format, 16 bits included, with guarded and tight edges, limits for all tim
 cases are the edges of the box themselves, half come from every hard layer. One case is one joint of one action; an
 action beyond the budget of the layer `budget` is a violation, too.
 
-With ``--acceleration`` it runs the chains of ``acceleration.py`` instead, for that many joint steps.
+With ``--acceleration`` it runs the chains of ``acceleration.py`` instead, for that many joint steps; with ``--jax`` the
+layers in JAX, compiled by XLA (``compiled.py``).
 """
 
 import argparse
@@ -190,6 +191,17 @@ def under_acceleration(joint_steps: int, workers: int, page: Path | None) -> int
     return sum(int(count.broken.sum()) for _, count in results)
 
 
+def under_xla(joint_steps: int, page: Path | None) -> int:
+    """Run and print the audit of compiled JAX layers; returns how many joint steps broke something."""
+    from compiled import compiled
+
+    violations, text = compiled(joint_steps)
+    print("\n" + text)
+    if page:
+        write(page, "guarantee", text)
+    return violations
+
+
 def described() -> str:
     return f"slewrl {__version__}, torch {torch.__version__}, {platform.machine()}, {time.strftime('%Y-%m-%d')}"
 
@@ -203,7 +215,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--write", type=Path, help="put the output between the markers of this page")
     parser.add_argument("--acceleration", type=float, help="only chains under acceleration limits: joint steps")
+    parser.add_argument("--jax", type=float, help="only the layers in JAX, compiled: joint steps")
     args = parser.parse_args()
+    if args.jax:
+        raise SystemExit(1 if under_xla(int(args.jax), args.write) else 0)
     if args.acceleration:
         raise SystemExit(1 if under_acceleration(int(args.acceleration), args.workers, args.write) else 0)
     hard = args.layers or [name for name in LAYERS if LAYERS[name].hard]

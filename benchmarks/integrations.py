@@ -161,6 +161,15 @@ def absolute(env: Any) -> RateLimit:
     return RateLimit(env, LIMITS, mode="absolute")
 
 
+def sbx(kind: str, stock: bool, steps: int) -> None:
+    """Needs the extra `sbx`, which the other rows do not."""
+    import sbx as library
+
+    from slewrl.integrations import sbx as ours
+
+    off_policy(getattr(library if stock else ours, kind), ByHand if stock else absolute, steps, action_noise=noise())
+
+
 # ---------------------------------------------------------------------- TorchRL
 
 
@@ -304,6 +313,9 @@ ROWS: dict[str, Callable[[int], None]] = {
     "  stock SAC, clip by hand": lambda n: off_policy(sb3.SAC, ByHand, n),
     "SB3 TD3, our policy, noise": lambda n: off_policy(limited.TD3, absolute, n, action_noise=noise()),
     "  stock TD3, noise, clip by hand": lambda n: off_policy(sb3.TD3, ByHand, n, action_noise=noise()),
+    "SBX SAC, our policy, noise": lambda n: sbx("SAC", False, n),
+    "SBX CrossQ, our policy, noise": lambda n: sbx("CrossQ", False, n),
+    "  stock SAC of SBX, noise, clip by hand": lambda n: sbx("SAC", True, n),
     "TorchRL SAC, transform and distribution, noise": lambda n: torchrl(False, n),
     "  stock TanhNormal, noise, clip by hand": lambda n: torchrl(True, n),
     "rsl_rl PPO, our classes": lambda n: rsl_rl(False, n),

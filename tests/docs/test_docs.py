@@ -102,6 +102,16 @@ def test_examples_run(name, tmp_path, monkeypatch, capfd):
     assert len(example.read_text().splitlines()) <= 50  # one screen
 
 
+def test_the_code_on_the_page_about_jax():
+    pytest.importorskip("jax")
+    page = (ROOT / "docs" / "integrations" / "jax.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    scope: dict = {}
+    exec(code, scope)
+    said = re.search(r"action.executed  # (\[.*\])", code)[1]
+    assert scope["action"].executed.tolist() == pytest.approx(eval(said), abs=1e-6)
+
+
 def test_every_example_has_its_test():
     elsewhere = {
         "campaign.ipynb": "campaign/test_frame.py",
@@ -114,6 +124,8 @@ def test_every_example_has_its_test():
         "04_torchrl.py": "integrations/test_torchrl.py",
         "05_rsl_rl.py": "integrations/test_rsl_rl.py",
         "06_cleanrl_sac.py": "integrations/test_examples_cleanrl.py",
+        "09_playground.py": "integrations/test_playground.py",
+        "10_sbx.py": "integrations/test_sbx.py",
     }
     assert all((ROOT / "tests" / name).exists() for name in elsewhere.values())
     found = {path.name for path in (ROOT / "examples").iterdir() if path.is_file()}

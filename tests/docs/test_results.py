@@ -82,6 +82,8 @@ FRAMEWORKS = {
     "Stable-Baselines3 SAC": ("SB3 SAC, our policy", "stock SAC, clip by hand"),
     "Stable-Baselines3 TD3, action noise": ("SB3 TD3, our policy, noise", "stock TD3, noise, clip by hand"),
     "Stable-Baselines3 PPO, latent wrapper": ("SB3 PPO, latent wrapper", "stock PPO, clip by hand"),
+    "SBX SAC, action noise": ("SBX SAC, our policy, noise", "stock SAC of SBX, noise, clip by hand"),
+    "SBX CrossQ, action noise": ("SBX CrossQ, our policy, noise",),
     "TorchRL SAC, exploration noise": (
         "TorchRL SAC, transform and distribution, noise",
         "stock TanhNormal, noise, clip by hand",

@@ -108,6 +108,19 @@ def test_the_box(scale, dtype, edges):
         equal((box.low, box.high), ours(prev, *working(limits, dtype, edges)))
 
 
+@pytest.mark.parametrize("scale", ["ordinary", "huge"])  # XLA flushes subnormal numbers, and refuses tiny ranges
+@pytest.mark.parametrize("dtype", TORCH)
+def test_the_box_in_jax(scale, dtype):
+    jax = pytest.importorskip("jax", reason='JAX is not installed: pip install "slewrl[jax]"')
+    from slewrl.integrations.jax import box
+
+    limits = some_limits(scale, dtype)
+    with jax.enable_x64(True):
+        prevs = some_prevs(limits, dtype, beyond=True)
+        found = jax.jit(lambda prev: box(limits, prev))(prevs)
+        equal((found.low, found.high), boxmath.guard_edges(prevs, *working(limits, dtype, "guard")))
+
+
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("dtype", TORCH)
 def test_layers_on_arrays(scale, dtype):

@@ -130,6 +130,16 @@ def by_vmap(limits, prev, velocity):
     return [edge.numpy() for edge in torch.vmap(edges)(torch.from_numpy(prev), torch.from_numpy(velocity))]
 
 
+def by_jax(limits, prev, velocity):
+    """The box in JAX, compiled."""
+    jax = pytest.importorskip("jax", reason='JAX is not installed: pip install "slewrl[jax]"')
+    from slewrl.integrations.jax import box
+
+    with jax.enable_x64(True):
+        found = jax.jit(lambda one, last: box(limits, one, velocity=last))(prev, velocity)
+        return np.asarray(found.low), np.asarray(found.high)
+
+
 def by_arrays(limits, prev, velocity):
     found = ViableArrays(limits, TORCH[prev.dtype]).edges(prev, velocity)
     return found.bottom, found.top
@@ -164,7 +174,7 @@ def by_limiter(limits, prev, velocity):
 
 COPIES = {
     "numpy_edges": by_numpy, "ViableBox": by_box, "ViableBox, torch alone": by_vmap, "ViableArrays": by_arrays,
-    "fused ddsrad": by_fused, "ddsrad on arrays": by_array_layer, "RateLimiter": by_limiter,
+    "JAX": by_jax, "fused ddsrad": by_fused, "ddsrad on arrays": by_array_layer, "RateLimiter": by_limiter,
 }  # fmt: skip
 
 
@@ -178,7 +188,7 @@ def test_edges(copy, dtype, states):
         np.testing.assert_array_equal(one, ((states.q + edge) * unit).astype(dtype))
 
 
-BOXES = ("numpy_edges", "ViableBox", "ViableBox, torch alone", "ViableArrays")
+BOXES = ("numpy_edges", "ViableBox", "ViableBox, torch alone", "JAX", "ViableArrays")
 
 
 @pytest.mark.parametrize("copy", BOXES)

@@ -1,4 +1,4 @@
-"""The arithmetic of the feasible box F_t, written once for numpy and for torch.
+"""The arithmetic of the feasible box F_t, written once for numpy, torch and JAX.
 
     F_t = [prev - down, prev + up] intersected with [low, high]            (per joint)
 
@@ -7,6 +7,7 @@ decide membership exactly; docs/guarantee.md proves the theorems named below. Th
 nowhere else. Who uses or repeats them:
 
 * ``limits/box.py`` (``FeasibleBox``) calls both functions; layers in torch have their edges from it;
+* ``integrations/jax/box.py`` calls ``guard_edges``, in programs that XLA compiles;
 * ``layers/arrays.py`` writes ``guard_edges`` out for a ``prev`` in the range, since a wrapper steps one environment;
 * ``layers/fused.py`` builds no edges: prev + R f with guarded rates, clipped to the range, is within ``guard_edges``;
 * ``deploy/limiter.py`` writes ``tight_edges`` out into buffers of its own, for a robot's control loop;
@@ -15,7 +16,7 @@ nowhere else. Who uses or repeats them:
 tests/limits/test_box_contract.py holds all of them to the functions below, bit for bit (the fused layer where a rate
 decides). Acceleration limits have arithmetic of their own, on a grid of commands: ``limits/viability.py``.
 
-Functions take numpy arrays or torch tensors of one float dtype; pass the module as ``xp``. Actions, rates and
+Functions take numpy, torch or JAX arrays of one float dtype; pass the module as ``xp``. Actions, rates and
 bounds are at most ``largest`` of that dtype in magnitude, so that no sum overflows. This file needs numpy but no torch,
 so that the controller on the robot can use it.
 """
@@ -29,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# numpy arrays and torch tensors share the operators and functions used here, but have no common type.
+# Arrays of numpy, torch and JAX share the operators and functions used here, but have no common type.
 Array = Any
 Number = int | float | str | Fraction
 LARGEST = 2.0**1021
