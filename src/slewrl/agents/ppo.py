@@ -307,18 +307,22 @@ class PPO(Copied, Agent):
         """All that minibatches need, one row per step of the rollout, so that a minibatch takes one copy."""
         raw, latent = _flat(self._collected.observation), _flat(self._collected.latent)
         numbers = [log_density(latent, mean, std), advantage.ravel(), *(target.ravel() for target in targets)]
-        self._std_before = std  # all steps share it
-        rest = np.stack(numbers, -1)
-        history = [raw[:, -self.kept :]] if self.kept else []
-        table = np.concatenate([seen, latent, mean, *history, rest], -1, dtype=np.float32)
+        self._std_before, rest = std, np.stack(numbers, -1)  # all steps share std
+        table = self._rows(raw, seen, latent, mean, rest)
         if self.mirror is None:
             return table
-        # Sampled with the same density and worth as much: the image of a step is one of the image of the policy.
-        raw = _image(raw, *self.mirror.of_observations)
-        latent, mean = (_image(x, *self.mirror.of_actions) for x in (latent, mean))
+        # The image of a step is one of the policy's image, as likely there and worth as much. Its mean is the policy's
+        # own, so that the KL divergence is that of the update.
+        raw, latent = _image(raw, *self.mirror.of_observations), _image(latent, *self.mirror.of_actions)
+        shown = self._seen(torch.from_numpy(raw))
+        mean = outputs(self.actor, self._shown(shown))
+        return np.concatenate([table, self._rows(raw, shown.numpy(), latent, mean, rest)])
+
+    def _rows(
+        self, raw: NDArray[Any], seen: NDArray[Any], latent: NDArray[Any], mean: NDArray[Any], rest: NDArray[Any]
+    ) -> Floats:
         history = [raw[:, -self.kept :]] if self.kept else []
-        seen = self._seen(torch.from_numpy(raw)).numpy()
-        return np.concatenate([table, np.concatenate([seen, latent, mean, *history, rest], -1, dtype=np.float32)])
+        return np.concatenate([seen, latent, mean, *history, rest], -1, dtype=np.float32)
 
     def _shuffled(self, table: Floats) -> Any:
         """Minibatches of one epoch, each in a buffer that the next one of its size overwrites.
