@@ -52,11 +52,11 @@ JOINTS = {
         "ankle": (Y, [-0.87, 0.52], 40, 40, 2, 0.01, -0.2),
     },
     "g1": {
-        "hip_pitch": (Y, [-2.5307, 2.8798], 88, 100, 2, 0.010178, -0.1),
+        "hip_pitch": (Y, [-2.5307, 2.8798], 88, 100, 2, 0.010178, -0.312),
         "hip_roll": (X, [-0.5236, 2.9671], 139, 100, 2, 0.025102, 0),
         "hip_yaw": (Z, [-2.7576, 2.7576], 88, 100, 2, 0.010178, 0),
-        "knee": (Y, [-0.0873, 2.8798], 139, 150, 4, 0.025102, 0.3),
-        "ankle_pitch": (Y, [-0.8727, 0.5236], 35, 40, 2, 0.007219, -0.2),
+        "knee": (Y, [-0.0873, 2.8798], 139, 150, 4, 0.025102, 0.669),
+        "ankle_pitch": (Y, [-0.8727, 0.5236], 35, 40, 2, 0.007219, -0.363),
         "ankle_roll": (X, [-0.2618, 0.2618], 35, 40, 2, 0.007219, 0),
     },
 }
@@ -609,8 +609,8 @@ def test_hand_computed_limits():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_accelerations_are_the_efforts_over_the_inertias(name):
-    """Effort / M_ii by MuJoCo, in the default pose, rounded down to three digits."""
-    robot = ROBOTS[name]
+    """Effort / M_ii by MuJoCo, in unitree_rl_gym's default pose, rounded down to three digits."""
+    robot = ROBOTS[name].in_pose("rl_gym") if name == "g1" else ROBOTS[name]
     model = compiled(robot)
     data = start(model)
     for joint in robot.joints:

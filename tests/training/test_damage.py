@@ -270,7 +270,7 @@ def test_an_empty_value_is_no_path(slewrl, tmp_path, command):
             {"version": 3, "spec": {"seed": 10**4000}},
             r"run.json: seed is 10{39}\.\.\. .4001 characters., expected less",
         ),
-        ({"version": ["x" * 1000]}, r"run.json is of version \['x{38}\.\.\. .1 entries., expected 3"),
+        ({"version": ["x" * 1000]}, r"run.json is of version \['x{38}\.\.\. .1 entries., expected 4"),
     ],
 )
 def test_a_run_json_that_is_wrong_is_named(tmp_path, data, message):

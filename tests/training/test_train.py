@@ -231,7 +231,7 @@ def test_folders_that_are_not_runs(tmp_path):
     with pytest.raises(FileExistsError, match="already holds a run: resume it"):
         folder.create(SPEC)
     (folder.path / "run.json").write_text('{"version": 99}')
-    with pytest.raises(ValueError, match="is of version 99, expected 3"):
+    with pytest.raises(ValueError, match="is of version 99, expected 4"):
         folder.spec()
     (folder.path / "run.json").write_text("{")
     with pytest.raises(ValueError, match="not readable as JSON"):

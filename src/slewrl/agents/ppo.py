@@ -90,7 +90,9 @@ class PPOConfig(Checked):
     symmetry: Annotated[bool, SWITCH] = False
     """Whether to learn from every step's mirror image, too, where the task has one; ours, as rsl_rl's augmentation."""
     desired_kl: Annotated[float, NOT_NEGATIVE] = 0.0
-    """Above 0: the learning rate is adapted to the KL divergence of each minibatch, as in rsl_rl."""
+    """Above 0: the learning rate is adapted to the KL divergence, as in rsl_rl."""
+    adapts: Annotated[str, one_of("minibatch", "rollout")] = "minibatch"
+    """Where it is: at each "minibatch", as in rsl_rl, which swings over few of them, or once a "rollout"; ours."""
     advantage: Annotated[str, one_of("gae", "action"), NETWORK] = "gae"
     """How advantages are estimated: "gae", or "action", by a Q network with replay (`action_value.py`); ours."""
     q_hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (128, 128)
@@ -264,6 +266,8 @@ class PPO(Copied, Agent):
         rate = self.optimiser.learning_rate
         about = {"critic_loss": critic_loss, "entropy": entropy, "kl": float(kl), "clipped": clipped}
         about |= {"learning_rate": rate, **judged}
+        if self.config.desired_kl and self.config.adapts == "rollout":
+            self.optimiser.learning_rate = adapted_rate(rate, float(kl), self.config.desired_kl)
         return {name: about[name] for name in self.columns}
 
     def judge(self, seen: Tensor, sample: Sample) -> tuple[NDArray[Any], list[NDArray[Any]], dict[str, float]]:
@@ -347,7 +351,7 @@ class PPO(Copied, Agent):
         """
         config, size, std = self.config, len(batch.table), self._std()
         mean = self._mean(batch.seen).numpy()
-        if config.desired_kl:
+        if config.desired_kl and config.adapts == "minibatch":
             kl = float(divergence(batch.mean, self._std_before, mean, std).mean())
             self.optimiser.learning_rate = adapted_rate(self.optimiser.learning_rate, kl, config.desired_kl)
         z = (batch.latent - mean) / std

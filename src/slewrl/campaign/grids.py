@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from slewrl.campaign.spec import VARIANTS, Campaign, grid
 from slewrl.registry import Registry
-from slewrl.training.spec import RunSpec, with_recipe
+from slewrl.training.spec import FORMER_POSE, RunSpec, with_recipe
 
 METHODS = ("boxpre", "post", "srad_ball", "srad_qp", "dtanh", "ddsrad")
 """The layers the paper compares, in the order of its tables."""
@@ -80,7 +80,8 @@ def first_walk() -> Campaign:
     """The runs of results/walk: the robots with an hour of one core each."""
     options = {"sees_all": True, "compile": True}
     base = with_recipe(RunSpec(limits="paper", agent="fastsac", steps=WALK_STEPS, agent_options=options))
-    runs = grid(base, task=("G1-flat",), layer=("ddsrad", "boxpro", "srad_ball"), seed=SEEDS[:1])
+    former = replace(base, task_options=FORMER_POSE)
+    runs = grid(former, task=("G1-flat",), layer=("ddsrad", "boxpro", "srad_ball"), seed=SEEDS[:1])
     runs += grid(replace(base, steps=WALK_STEPS // 6), task=("H1-rough",), seed=SEEDS[:1])  # as far as time allowed
     return Campaign("first-walk", "G1 on a plane and H1 on rough ground, on two cores", runs)
 

@@ -19,7 +19,7 @@ from slewrl.locomotion import frames
 from slewrl.locomotion.models import sensor_columns, variants
 from slewrl.locomotion.physics import Physics
 from slewrl.locomotion.rewards import TOUCH, Feet, Moment
-from slewrl.locomotion.tasks import Task, layout
+from slewrl.locomotion.tasks import Task, layout, standing
 from slewrl.locomotion.terrain import SCAN_POINTS, Terrain, rough
 from slewrl.robots import ROBOTS
 from slewrl.robots.spec import RobotSpec
@@ -66,8 +66,7 @@ class Locomotion(Uncopied):
         robot: RobotSpec | None = None,
     ) -> None:
         self.task, self.options, self.limits, self.count, self.training = task, task.options, limits, count, training
-        self.robot: RobotSpec = robot or ROBOTS[task.robot]
-        self.robot.checked(limits)
+        self.robot: RobotSpec = standing(task, robot or ROBOTS[task.robot], limits)
         self.terrain: Terrain | None = rough() if task.ground == "rough" else None
         self.physics = Physics(variants(self.robot, self.terrain, self.options), count, threads=threads)
         self.dt = self.physics.period

@@ -53,6 +53,8 @@ class Options:
     """Largest velocity of a push, m/s, every 5 to 10 s."""
     delay: int = 0
     """Longest delay from policy to actuator, control steps; drawn for each episode."""
+    pose: str = ""
+    """Another of the robot's default poses (G1: rl_gym); else that of the limits, if they have one, or its own."""
 
     def __post_init__(self) -> None:
         for name in ("forward", "sideways", "turning", "friction", "mass"):
@@ -70,6 +72,8 @@ class Options:
                 raise ValueError(f"task.{name} is {value!r}, expected a number from {least:g} to {most:g}")
         if not isinstance(self.heading, bool):
             raise ValueError(f"task.heading is {self.heading!r}, expected true or false")
+        if not isinstance(self.pose, str):
+            raise ValueError(f"task.pose is {self.pose!r}, expected the name of a pose")
         if not (isinstance(self.delay, int) and not isinstance(self.delay, bool) and self.delay >= 0):
             raise ValueError(f"task.delay is {self.delay!r}, expected whole control steps, 0 or more")
 
@@ -125,6 +129,13 @@ def make_task(robot: str, spec: WalkingTask) -> Task:
 TASKS = Tasks()
 CUSTOM = make_task("", WalkingTask(options={"heading": True}))
 """The task of a user's own robot: H1's, on flat ground."""
+
+
+def standing(task: Task, robot: RobotSpec, limits: RateLimits) -> RobotSpec:
+    """The robot in the default pose of a task under these limits: what the policy's angles are relative to."""
+    if task.options.pose:
+        return robot.in_pose(task.options.pose)
+    return robot if limits.reset is None else robot.posed(limits.reset)
 
 
 def layout(task: Task, robot: RobotSpec, limits: RateLimits) -> Layout:

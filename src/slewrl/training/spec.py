@@ -12,6 +12,8 @@ from tyro.conf import Fixed, Suppress, arg
 from slewrl.agents import recipes
 from slewrl.errors import shortened
 
+FORMER_POSE = {"pose": "rl_gym"}
+"""The task option that gives G1 the default pose it had before there was a choice."""
 EVALUATION_SEED = 1_000_000
 """The first seed of every evaluation; episode k is reset with this plus k."""
 
@@ -107,14 +109,23 @@ def difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
     return ", ".join(f"{name} is {old.get(name)!r} there, {new.get(name)!r} here" for name in names)
 
 
-def read_spec(data: Any, before_recipes: bool = False) -> RunSpec:
-    """A spec from a file; ``before_recipes``: a file of a version without recipes."""
+def read_spec(data: Any, before_recipes: bool = False, before_poses: bool = False) -> RunSpec:
+    """A spec from a file; ``before_recipes``, ``before_poses``: a file of a version without them."""
     if not isinstance(data, dict):
         raise ValueError(f"spec is {shortened(data)}, expected names and values")
     data = recipes.upgraded(data) if before_recipes else data
+    data = posed(data) if before_poses else data
     if unknown := set(data) - set(_DEFAULTS):
         raise ValueError(f"unknown entries {sorted(unknown)}: use the slewrl it came from")
     return RunSpec(**data)
+
+
+def posed(spec: dict[str, Any]) -> dict[str, Any]:
+    """A spec from before robots had a choice of poses, when G1's was unitree_rl_gym's; any other is unchanged."""
+    options = spec.get("task_options", {})
+    if not str(spec.get("task")).startswith("G1-") or not isinstance(options, dict) or "pose" in options:
+        return spec
+    return {**spec, "task_options": {**options, **FORMER_POSE}}
 
 
 def check_numbers(spec: RunSpec) -> None:
