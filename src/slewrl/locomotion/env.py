@@ -131,17 +131,13 @@ class Locomotion(Uncopied):
         control = self._delayed(executed)
         exploded = self.physics.step(control)
         self.history.append(control)
-        self.clock += 1
-        base = frames.base(self.physics.qpos, self.physics.qvel)
-        if self.options.heading:
-            self._steer(base, self.everyone)
-        reward = self._reward(self._moment(base))
+        base, reward = self.judge()
         reward[exploded] = 0.0
         self.total += reward
         fell = self._fallen() & ~exploded
         terminated = fell | exploded
         ended = terminated | (self.clock >= self.length)
-        if self._disturb():
+        if self.disturb():
             base = frames.base(self.physics.qpos, self.physics.qvel)
         next_obs = self._observe(self.everyone, base)
         next_obs[exploded, : -self.limits.appended] = self.observations[exploded, : -self.limits.appended]
@@ -152,6 +148,14 @@ class Locomotion(Uncopied):
             self.observations = next_obs.copy()
             self.observations[ended] = self._observe(np.flatnonzero(ended))
         return StepResult(next_obs, reward.astype(np.float32), terminated, ended)
+
+    def judge(self) -> tuple[frames.Base, Floats]:
+        """Count a control step that ends in the present state: the base's motion, and the reward (N,)."""
+        self.clock += 1
+        base = frames.base(self.physics.qpos, self.physics.qvel)
+        if self.options.heading:
+            self._steer(base, self.everyone)
+        return base, self._reward(self._moment(base))
 
     def _delayed(self, executed: NDArray[np.float32]) -> NDArray[np.float32]:
         """What the actuators get now, (N, d): the actions of ``delay`` steps ago."""
@@ -173,7 +177,7 @@ class Locomotion(Uncopied):
         self.sums += step
         return step[:, :terms] @ self.weights * self.dt
 
-    def _disturb(self) -> bool:
+    def disturb(self) -> bool:
         """Draw new commands and push robots where it is due; returns whether any robot was pushed."""
         due = self.clock % round(self.options.resample / self.dt) == 0
         if due.any():

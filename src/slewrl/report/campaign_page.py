@@ -104,7 +104,7 @@ def _walked(result: Result) -> str:
     """How well a robot walked; "" of another task."""
     if not walking.is_walking(result):
         return ""
-    vte, fall, steps = (decimals(metric.digits)(metric.score(result).mean) for metric in walking.TASK[1:])
+    vte, fall, steps = (decimals(metric.digits)(metric.score(result).mean) for metric in walking.TASK[2:])
     walks, episodes = "walks" if walking.walks(result) else "does not walk", walking.episodes([result])["final"]
     return f" ({walks}: falls in {fall} % of {episodes} episodes a seed, VTE {vte} m/s, {steps} steps an episode)"
 

@@ -3,9 +3,11 @@
 Files are read when a figure asks for them, and once: a table of a thousand runs opens no file it does not need.
 """
 
+import csv
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -208,8 +210,20 @@ class Run:
 
     @cached_property
     def joint_utilisation(self) -> Array:
-        """Utilisation of each joint at the last evaluation, (d,)."""
+        """Utilisation of each joint, (d,): in the final evaluation, or at the last one of a run from before."""
+        if self.final_joint_utilisation is not None:
+            return self.final_joint_utilisation
         return np.array([self.evaluations[f"utilisation_{i}"][-1] for i in range(len(self.joints))])
+
+    @cached_property
+    def final_joint_utilisation(self) -> Array | None:
+        """Utilisation of each joint in the final evaluation, (d,); None of a run from before it was kept."""
+        path = self.path / "final" / "calm.csv"
+        with suppress(FileNotFoundError):
+            rows = list(csv.DictReader(read_text(path).splitlines()))
+            if rows and "utilisation" in rows[0]:
+                return np.array([float(row["utilisation"]) for row in rows if row["joint"] != "all"])
+        return None
 
     @property
     def final_return(self) -> float:

@@ -220,14 +220,14 @@ ROBOTS = (
     (
         columns_of(walking.TASK),
         "(a) task-level performance",
-        "VTE: velocity tracking error, m/s. Fall: episodes that end with the trunk on the ground, %. "
-        "Steps: mean length of an episode, control steps. {final} episodes a seed.",
+        "Statue: the return of a robot that stands frozen in the default pose. VTE: velocity tracking error, m/s. "
+        "Fall: episodes that end with the trunk on the ground, %. Steps: mean length of an episode, control steps. {final} episodes a seed.",
     ),
     (
         columns_of(walking.USE),
         "(b) use of the limits",
         "Util-P and Util-D: mean |increment| / limit of the proximal joints (H1: hips, G1: hip pitch) and of the "
-        "distal ones (ankles), in the last evaluation while training, {last} episodes a seed. Gap: |Util-P − Util-D|.",
+        "distal ones (ankles), in {use}. Gap: |Util-P − Util-D|.",
     ),
 )
 """The two parts of the paper's table of the robots: columns, what to call them, and what they are."""

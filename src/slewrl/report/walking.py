@@ -1,7 +1,7 @@
 """Metrics of walking robots: the columns of the paper's two tables of them, and a few more.
 
-All are of the final evaluation (final/episodes.csv) but the joints' utilisation, which is that of the last evaluation
-during training (eval.csv). docs/metrics.md has the formulas.
+All are of the final evaluation (final/); of runs from before it had them, the joints' utilisations are those of the
+last evaluation during training (eval.csv). docs/metrics.md has the formulas.
 """
 
 import math
@@ -13,6 +13,7 @@ import numpy as np
 from slewrl.metrics import GroupUse, group_use
 from slewrl.report.data import Array, Result, Run, Score, score
 from slewrl.robots import groups_of
+from slewrl.training.run_folder import RunFolder
 
 WALKS_STEPS, WALKS_SHARE = 500, 0.5
 """Walking means episodes of that many control steps at that share of the commanded speed, on average."""
@@ -61,13 +62,32 @@ def group_use_of(run: Run) -> GroupUse:
     return group_use(run.joint_utilisation, *groups_of(run.cell.task, run.joints))
 
 
+def statue_of(run: Run) -> float:
+    """What a statue earns in the run's task (`locomotion/statue.py`); nan where the robot's file is not at hand."""
+    from slewrl.locomotion.statue import statue_return
+    from slewrl.training.setup import run_limits, run_task
+
+    key, folder = (run.spec.task, run.spec.limits, str(run.spec.task_options)), RunFolder(run.path)
+    if key not in _statues or folder.robot or folder.limits.exists():
+        try:
+            limits = run_limits(run.spec, folder)
+            _statues[key] = statue_return(run_task(run.spec, folder), limits, run.spec.task_options)
+        except (OSError, ValueError):
+            return math.nan
+    return _statues[key]
+
+
+_statues: dict[tuple[str, str, str], float] = {}
+"""What was computed already: most runs of a campaign have one task."""
+
 TASK = (
     Metric("return", "Return", lambda run: run.final_return, None, "↑"),
+    Metric("statue", "Statue", statue_of, None),
     Metric("vte", "VTE", by_step("vte"), 3, "↓"),
     Metric("fall_pct", "Fall", percent_of_episodes("fell"), 1, "↓"),
     Metric("steps", "Steps", lambda run: float(run.episodes["length"].mean()), 0, "↑"),
 )
-"""The paper's Table sim_full (a)."""
+"""The paper's Table sim_full (a), and beside the return what a statue earns."""
 USE = (
     Metric("util_p", "Util-P", lambda run: group_use_of(run).proximal, 2),
     Metric("util_d", "Util-D", lambda run: group_use_of(run).distal, 2),
@@ -89,10 +109,10 @@ def walks(result: Result) -> bool:
     return length >= WALKS_STEPS and speed >= WALKS_SHARE * asked
 
 
-def episodes(results: Sequence[Result]) -> dict[str, int]:
-    """Fewest episodes per seed: of its final evaluation, and of the last one during training."""
+def episodes(results: Sequence[Result]) -> dict[str, str]:
+    """Fewest episodes per seed of the final evaluation, and in words those that utilisations are of."""
     runs = [run for result in results for run in result.runs]
-    return {
-        "final": min(len(run.episodes["length"]) for run in runs),
-        "last": min(run.spec.evaluate_episodes for run in runs),
-    }
+    final, last = min(len(run.episodes["length"]) for run in runs), min(run.spec.evaluate_episodes for run in runs)
+    early = any(run.final_joint_utilisation is None for run in runs)
+    use = f"the last evaluation while training, {last} episodes a seed" if early else f"the same {final} episodes a seed"
+    return {"final": str(final), "use": use}
