@@ -36,7 +36,9 @@ def test_a_walk_pays_more_than_a_statue(task, pose, pays):
 
 @pytest.mark.parametrize("robot", ["G1", "H1"])
 def test_a_statue_on_rough_ground_earns_no_more_than_on_the_plane(robot):
-    flat, rough = (statue.statue_return(f"{robot}-{ground}", RateLimits.preset(robot, "paper")) for ground in ("flat", "rough"))
+    flat, rough = (
+        statue.statue_return(f"{robot}-{ground}", RateLimits.preset(robot, "paper")) for ground in ("flat", "rough")
+    )
     assert 0.9 * flat < rough <= 1.01 * flat
 
 

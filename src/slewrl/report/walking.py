@@ -114,5 +114,7 @@ def episodes(results: Sequence[Result]) -> dict[str, str]:
     runs = [run for result in results for run in result.runs]
     final, last = min(len(run.episodes["length"]) for run in runs), min(run.spec.evaluate_episodes for run in runs)
     early = any(run.final_joint_utilisation is None for run in runs)
-    use = f"the last evaluation while training, {last} episodes a seed" if early else f"the same {final} episodes a seed"
+    use = (
+        f"the last evaluation while training, {last} episodes a seed" if early else f"the same {final} episodes a seed"
+    )
     return {"final": str(final), "use": use}

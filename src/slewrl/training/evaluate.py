@@ -127,7 +127,14 @@ class Evaluation:
         shaking = calm_of_episodes(self.calms)
         done = effort_of_episodes(self.efforts) if self.efforts else None
         for i, name in enumerate(names):
-            rows.append({"joint": name, "utilisation": float(used[i]), **shaking.of_joint(i), **(done.of_joint(i) if done else {})})
+            rows.append(
+                {
+                    "joint": name,
+                    "utilisation": float(used[i]),
+                    **shaking.of_joint(i),
+                    **(done.of_joint(i) if done else {}),
+                }
+            )
         return rows
 
     def some_commands(self, names: tuple[str, ...], rows: int = 1_001) -> list[dict[str, float]]:

@@ -57,6 +57,8 @@ class RunSpec:
     """Steps between evaluations; checkpoints are taken then, too."""
     evaluate_episodes: int = 5
     """Episodes per evaluation."""
+    final_episodes: Suppress[Fixed[int]] = 0  # an option of campaigns, which alone evaluate at the end
+    """Episodes of the evaluation after a campaign's run; 0: 10, of robots 100."""
     agent_options: Suppress[dict[str, Any]] = field(default_factory=dict)
     """Fields of the agent's config that differ from its defaults."""
     layer_options: Suppress[dict[str, Any]] = field(default_factory=dict)
@@ -133,7 +135,7 @@ def check_numbers(spec: RunSpec) -> None:
     for name in ("environments", "steps", "batch_size", "evaluate_every", "evaluate_episodes", "capacity"):
         if getattr(spec, name) < 1:
             raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 1")
-    for name in ("seed", "learning_starts"):
+    for name in ("seed", "learning_starts", "final_episodes"):
         if getattr(spec, name) < 0:
             raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 0")
     if spec.seed >= 2**63:
