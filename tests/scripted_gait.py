@@ -8,7 +8,6 @@ import mujoco
 import numpy as np
 
 from slewrl.locomotion import frames
-from slewrl.locomotion.models import sensor_columns
 from slewrl.locomotion.rewards import SWING_HEIGHT
 from slewrl.robots.mjcf import mjcf
 
@@ -75,7 +74,9 @@ class Leg:
         self.table = np.zeros((len(REACH), len(HEIGHTS), 3))
         home = self._foot(self.first[self.columns["left"]], 0.0)[0]
         return all(
-            self._solve(i, j, home + [x, z, 0], sinks) for i, x in enumerate(REACH) for j, z in enumerate(HEIGHTS)
+            self._solve(i, j, home + np.array([x, z, 0]), sinks)
+            for i, x in enumerate(REACH)
+            for j, z in enumerate(HEIGHTS)
         )
 
     def _solve(self, i, j, wanted, sinks):

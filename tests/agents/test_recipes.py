@@ -46,7 +46,7 @@ def test_recipes_are_fields_that_exist():
             RunSpec(**recipe.run)
             AGENTS[agent].Config(**recipe.agent)
     assert {agent: default(agent) for agent in AGENTS} == {
-        "sac": "ours", "td3": "ours", "fastsac": "cpu", "ppo": "", "ppo_lag": "",
+        "sac": "ours", "td3": "ours", "fastsac": "cpu", "ppo": "sb3", "ppo_lag": "",
     }  # fmt: skip
     assert find("sac", "") == ({}, {}) and find("td3", "ours") == find("ppo", "") == ({"batch_size": 256}, {})
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,10 +17,12 @@ from slewrl.envs.tasks import make_vec_env
 from slewrl.envs.vec_env import Episode
 from slewrl.errors import UserFacingError
 from slewrl.render import film, play
+from slewrl.robots import ROBOTS
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import train
 
+RESULTS = Path(__file__).parents[2] / "results"
 pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
 
 

@@ -304,6 +304,8 @@ class Locomotion(Uncopied):
         self.given[ids] = self.reset_action
         self.history.restart(self.reset_action, np.isin(self.everyone, ids))
         self.delay[ids] = rng.integers(0, self.options.delay + 1, k)
+        if self.options.always_delayed:
+            self.delay[ids] = self.options.delay
         self.frequency[ids] = rng.uniform(*GAIT, k)
         self.first_phase[ids] = np.where(rng.random(k) < 0.5, np.pi / 2, -np.pi / 2)  # a foot begins its swing
         self._plan_push(ids)

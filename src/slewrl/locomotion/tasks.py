@@ -49,10 +49,14 @@ class Options:
     """Range of the factor of the ground's friction, drawn for each episode."""
     mass: tuple[float, float] = (1.0, 1.0)
     """Range of the factor of the mass of each link, drawn for each episode."""
+    payload: float = 0.0
+    """Mass added to the torso, kg."""
     push: float = 0.0
     """Largest velocity of a push, m/s, every 5 to 10 s."""
     delay: int = 0
     """Longest delay from policy to actuator, control steps; drawn for each episode."""
+    always_delayed: bool = False
+    """Whether every episode has the longest delay."""
     pose: str = ""
     """Another of the robot's default poses (G1: rl_gym); else that of the limits, if they have one, or its own."""
 
@@ -64,14 +68,15 @@ class Options:
                 raise ValueError(f"task.{name} is {pair!r}, expected (least, most)")
             if name in ("friction", "mass") and pair[0] <= 0:
                 raise ValueError(f"task.{name} is {pair!r}, expected factors > 0")
-        for name in ("seconds", "practice", "running", "resample", "lenient", "noise", "push", "standing"):
+        for name in ("seconds", "practice", "running", "resample", "lenient", "noise", "push", "payload", "standing"):
             value = getattr(self, name)
             least = 0.02 if name in ("seconds", "resample") else 0.0
             most = {"standing": 1.0, "running": 1.0, "seconds": 3_600.0, "practice": 3_600.0}.get(name, 1e6)
             if not (isinstance(value, int | float) and least <= value <= most):
                 raise ValueError(f"task.{name} is {value!r}, expected a number from {least:g} to {most:g}")
-        if not isinstance(self.heading, bool):
-            raise ValueError(f"task.heading is {self.heading!r}, expected true or false")
+        for name in ("heading", "always_delayed"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"task.{name} is {getattr(self, name)!r}, expected true or false")
         if not isinstance(self.pose, str):
             raise ValueError(f"task.pose is {self.pose!r}, expected the name of a pose")
         if not (isinstance(self.delay, int) and not isinstance(self.delay, bool) and self.delay >= 0):

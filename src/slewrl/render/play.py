@@ -177,7 +177,7 @@ def walker(
         ranges = zip(("forward", "sideways", "turning"), command, strict=True)
         fixed = {name: (speed, speed) for name, speed in ranges} | {"standing": 0.0, "heading": False}
     if bundle is not None:
-        return _controlled(source, bundle, fixed)._replace(unseen=unseen)
+        return controlled(source, bundle, fixed)._replace(unseen=unseen)
     policy = load_policy(Path(source), trust)
     options = policy.spec.task_options | fixed
     env: Any = make_vec_env(policy.task, policy.limits, 1, options, training=False)
@@ -186,7 +186,7 @@ def walker(
     return Walker(env, _acting(policy), unseen)
 
 
-def _controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
+def controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
     """A task's robot under the controller that runs on a real one."""
     try:
         from slewrl.deploy.controller import Controller

@@ -220,8 +220,9 @@ ROBOTS = (
     (
         columns_of(walking.TASK),
         "(a) task-level performance",
-        "Statue: the return of a robot that stands frozen in the default pose. VTE: velocity tracking error, m/s. "
-        "Fall: episodes that end with the trunk on the ground, %. Steps: mean length of an episode, control steps. {final} episodes a seed.",
+        "Statue: the return of a robot that stands frozen in its default pose. VTE: velocity tracking error, m/s. "
+        "Fall: episodes that end with the trunk on the ground, %. "
+        "Steps: mean length of an episode, control steps. {final} episodes a seed.",
     ),
     (
         columns_of(walking.USE),

@@ -35,7 +35,8 @@ class RunSpec:
     """sac, td3, fastsac, ppo, ppo_lag, or package.module:Class."""
     recipe: str = ""
     """Hyperparameters that go together. sac, td3: ours (the default) or paper; fastsac: cpu (the default, 128
-    environments) or gpu (4096). Sets what has its usual value."""
+    environments) or gpu (4096); ppo: sb3 (the default) or cpu (256 environments, to walk). Sets what has its usual
+    value."""
     start: Annotated[str, arg(name="from", metavar="RUN")] = ""
     """A run whose networks this one begins with: same agent, network sizes and observations; all else begins anew. The
     warm-up acts by them, and this run may have an acceleration limit where that one has none (docs/acceleration.md)."""
