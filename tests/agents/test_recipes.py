@@ -76,7 +76,7 @@ def test_the_papers_recipe_pins_what_a_default_could_change(agent):
 def test_an_unknown_recipe(slewrl):
     said = slewrl("train", "--task", "Pendulum-v1", "--recipe", "papr")
     assert said.returncode == 2 and "recipe is 'papr', but sac has ours, paper" in said.stderr
-    with pytest.raises(ValueError, match="recipe is 'paper', but ppo has none"):
+    with pytest.raises(ValueError, match="recipe is 'paper', but ppo has sb3, cpu"):
         find("ppo", "paper")
     with pytest.raises(ValueError, match="recipe is 'paper', but fastsac has cpu, gpu"):
         Campaign("c", "", grid(RunSpec(agent="fastsac"), recipe=["paper"]))

@@ -17,6 +17,9 @@ LAMBDAS = (0.0001, 0.001, 0.01, 0.1, 1.0)
 FIRST_RECIPE = "paper"
 """The recipe of SAC and TD3 in results/, which are older than our own."""
 WALK_STEPS = 3_000_000
+"""Of the first walk."""
+STEPS_TO_WALK = 10_000_000
+"""Of PPO with its recipe for one core; about 40 minutes of it."""
 
 CAMPAIGNS = Registry(
     "campaign",
@@ -29,6 +32,9 @@ CAMPAIGNS = Registry(
         "first": "slewrl.campaign.grids:first",
         "first-sensitivity": "slewrl.campaign.grids:first_sensitivity",
         "first-walk": "slewrl.campaign.grids:first_walk",
+        "walk": "slewrl.campaign.grids:walk",
+        "g1-flat": "slewrl.campaign.grids:g1_flat",
+        "h1-rough": "slewrl.campaign.grids:h1_rough",
         "table1": "slewrl.campaign.grids:table1",
         "recipe": "slewrl.campaign.grids:recipe",
         "td3-noise": "slewrl.campaign.grids:td3_noise",
@@ -84,6 +90,30 @@ def first_walk() -> Campaign:
     runs = grid(former, task=("G1-flat",), layer=("ddsrad", "boxpro", "srad_ball"), seed=SEEDS[:1])
     runs += grid(replace(base, steps=WALK_STEPS // 6), task=("H1-rough",), seed=SEEDS[:1])  # as far as time allowed
     return Campaign("first-walk", "G1 on a plane and H1 on rough ground, on two cores", runs)
+
+
+def _walking(task: str, steps: int) -> RunSpec:
+    """A run of a walking robot by the recipe for one core, with the paper's number of episodes at the end."""
+    return with_recipe(RunSpec(task, "paper", agent="ppo", recipe="cpu", steps=steps, final_episodes=1_000))
+
+
+def walk() -> Campaign:
+    """G1 walks, from nothing: DD-SRad and the clip, a core each (``make walk``)."""
+    runs = grid(_walking("G1-flat", STEPS_TO_WALK), layer=("ddsrad", "boxpro"), seed=SEEDS[:1])
+    return Campaign("walk", "G1 learns to walk under the paper's limits, with DD-SRad and with the clip", runs)
+
+
+def g1_flat() -> Campaign:
+    """G1 on the plane with several seeds, beside the paper's row of its table of robots."""
+    base = _walking("G1-flat", STEPS_TO_WALK)
+    runs = grid(base, seed=SEEDS[:3]) + grid(base, layer=("boxpro",), seed=SEEDS[:2])
+    return Campaign("g1-flat", "G1 on a plane under the paper's limits: DD-SRad and the clip", runs)
+
+
+def h1_rough() -> Campaign:
+    """H1 on rough ground, beside the paper's row."""
+    runs = grid(_walking("H1-rough", STEPS_TO_WALK), layer=("ddsrad", "boxpro"), seed=SEEDS[:1])
+    return Campaign("h1-rough", "H1 on rough ground under the paper's limits: DD-SRad and the clip", runs)
 
 
 def recipe() -> Campaign:

@@ -66,7 +66,10 @@ class Locomotion(Uncopied):
         robot: RobotSpec | None = None,
     ) -> None:
         self.task, self.options, self.limits, self.count, self.training = task, task.options, limits, count, training
-        self.robot: RobotSpec = standing(task, robot or ROBOTS[task.robot], limits)
+        chosen = robot or ROBOTS[task.robot]
+        chosen.checked(limits)
+        self.robot: RobotSpec = standing(task, chosen, limits)
+        """In the task's default pose."""
         self.terrain: Terrain | None = rough() if task.ground == "rough" else None
         self.physics = Physics(variants(self.robot, self.terrain, self.options), count, threads=threads)
         self.dt = self.physics.period
