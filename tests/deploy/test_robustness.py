@@ -50,6 +50,8 @@ def test_a_delay_may_be_of_every_episode(always):
     ("options", "message"),
     [({"payload": -1.0}, "task.payload is -1.0, expected a number from 0"),
      ({"always_delayed": 1}, "task.always_delayed is 1, expected true or false"),
+     ({"stride_width": 0.0}, "task.stride_width is 0.0, expected a number > 0"),
+     ({"knee_swing": "far"}, "task.knee_swing is 'far', expected a number from 0"),
      ({"pose": 3}, "task.pose is 3, expected the name of a pose")],
 )  # fmt: skip
 def test_bad_options_are_named(options, message):

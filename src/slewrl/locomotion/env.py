@@ -19,7 +19,7 @@ from slewrl.locomotion import frames
 from slewrl.locomotion.models import sensor_columns, variants
 from slewrl.locomotion.physics import Physics
 from slewrl.locomotion.rewards import TOUCH, Feet, Moment
-from slewrl.locomotion.tasks import Task, layout, standing
+from slewrl.locomotion.tasks import SHAPE, Task, layout, standing
 from slewrl.locomotion.terrain import SCAN_POINTS, Terrain, rough
 from slewrl.robots import ROBOTS
 from slewrl.robots.spec import RobotSpec
@@ -206,6 +206,7 @@ class Locomotion(Uncopied):
             part=self.part,
             feet=self._feet(base) if self.task.gait else None,
             curriculum=self.curriculum,
+            **{name: getattr(self.options, name) for name in SHAPE},
         )
 
     def _feet(self, base: frames.Base) -> Feet:

@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from slewrl.envs.vec_env import Layout, Mirror
 from slewrl.limits import RateLimits
-from slewrl.locomotion.rewards import Term
+from slewrl.locomotion.rewards import KNEE_SWING, KNEE_WIDTH, STRIDE_WIDTH, Term
 from slewrl.locomotion.terrain import SCAN_MIRROR
 from slewrl.registry import Registry
 from slewrl.robots import ROBOTS, walking_task
 from slewrl.robots.spec import RobotSpec, WalkingTask
+
+SHAPE = ("knee_swing", "knee_width", "stride_width")
+"""Options that shape the terms of G1's gait."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,12 @@ class Options:
     lenient: float = 150.0
     """L*: in training, penalties grow until episodes last this many control steps (c_f); 0: full from the start. Ours:
     holosoma's 750 taught a straddle."""
+    knee_swing: float = KNEE_SWING
+    """kappa_flex of G1's reward, how far its knees should bend and stretch in a gait, rad."""
+    knee_width: float = KNEE_WIDTH
+    """sigma_k, how far off that still pays, rad."""
+    stride_width: float = STRIDE_WIDTH
+    """sigma_s, how far off a foot's place in a stride still pays, m."""
     noise: float = 1.0
     """Observation noise, as a multiple of the task's."""
     friction: tuple[float, float] = (1.0, 1.0)
@@ -68,12 +77,26 @@ class Options:
                 raise ValueError(f"task.{name} is {pair!r}, expected (least, most)")
             if name in ("friction", "mass") and pair[0] <= 0:
                 raise ValueError(f"task.{name} is {pair!r}, expected factors > 0")
-        for name in ("seconds", "practice", "running", "resample", "lenient", "noise", "push", "payload", "standing"):
+        for name in (
+            "seconds",
+            "practice",
+            "running",
+            "resample",
+            "lenient",
+            "noise",
+            "push",
+            "payload",
+            "standing",
+            *SHAPE,
+        ):
             value = getattr(self, name)
             least = 0.02 if name in ("seconds", "resample") else 0.0
             most = {"standing": 1.0, "running": 1.0, "seconds": 3_600.0, "practice": 3_600.0}.get(name, 1e6)
             if not (isinstance(value, int | float) and least <= value <= most):
                 raise ValueError(f"task.{name} is {value!r}, expected a number from {least:g} to {most:g}")
+        for name in ("knee_width", "stride_width"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"task.{name} is {getattr(self, name)!r}, expected a number > 0")
         for name in ("heading", "always_delayed"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"task.{name} is {getattr(self, name)!r}, expected true or false")
