@@ -6,7 +6,7 @@ Files are read when a figure asks for them, and once: a table of a thousand runs
 import csv
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -85,6 +85,11 @@ class Names:
     def __init__(self, specs: Sequence[RunSpec]) -> None:
         self._printed = all(map(_is_printed, specs))
         self._shared = set.intersection(*(set(self._options(spec)) for spec in specs)) - PAPERS_OPTIONS
+        of_tasks = grouped(specs, lambda spec: spec.task).items()
+        self._of_task = {
+            task: set.intersection(*(set(_words(spec.task_options)) for spec in some)) for task, some in of_tasks
+        }
+        """Task -> its options that all its runs set, which are no method's."""
         self._varied = [name for name in FIELDS if len({getattr(spec, name) for spec in specs}) > 1]
         self._recipes = Counter(agent for agent, _ in {(spec.agent, _recipe(spec)) for spec in specs})
         self._files = Counter(Path(limits).stem for limits in {spec.limits for spec in specs})
@@ -106,7 +111,7 @@ class Names:
     def method(self, spec: RunSpec) -> str:
         """The layer and its changed options, without those that all runs of the campaign share."""
         extras = [spec.density] if spec.density != "normalized" and not self._printed else []
-        extras += [option for option in self._options(spec) if option not in self._shared]
+        extras += [option for option in self._options(spec) if option not in self._shared | self._of_task[spec.task]]
         usual = {**DEFAULTS, **recipes.find(spec.agent, spec.recipe).run}
         changed = [name for name in self._varied if getattr(spec, name) != usual[name]]
         extras += [f"{name}={getattr(spec, name)}" for name in changed]
@@ -135,8 +140,12 @@ def _looks_printed(spec: RunSpec) -> bool:
 
 def options(spec: RunSpec) -> list[str]:
     """The options of a run's layer, agent and task, a word each: ``hidden=32x32``."""
-    every = (*spec.layer_options.items(), *spec.agent_options.items(), *spec.task_options.items())
-    return [f"{name}={word(value)}" for name, value in sorted(every, key=itemgetter(0))]
+    every = [*_words(spec.layer_options), *_words(spec.agent_options), *_words(spec.task_options)]
+    return sorted(every, key=lambda option: option.partition("=")[0])
+
+
+def _words(given: Mapping[str, object]) -> list[str]:
+    return [f"{name}={word(value)}" for name, value in given.items()]
 
 
 def changes(spec: RunSpec) -> list[str]:
