@@ -27,7 +27,7 @@ VERSION, BEFORE_POSES, BEFORE_RECIPES = 3, 2, 1
 State = Literal["waiting", "running", "stopped", "failed", "done"]
 KEPT = ("run.json", "provenance.json", "limits.yaml", "train.csv", "eval.csv", "timing.csv", "DONE")
 """The files of a run worth committing, besides its final evaluation."""
-EVALUATED = tuple(f"{FINAL}/{name}.csv" for name in ("density", "increments", "calm", "episodes"))
+EVALUATED = tuple(f"{FINAL}/{name}.csv" for name in ("density", "increments", "calm", "statue", "episodes"))
 LOCK = "campaign.lock"
 ELSEWHERE = "choose another folder (slewrl campaign run: --out FOLDER)"
 

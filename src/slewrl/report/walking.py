@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slewrl.metrics import GroupUse, group_use
-from slewrl.report.data import Array, Result, Run, Score, score
+from slewrl.report.data import Array, Result, Run, Score, read_columns, score
 from slewrl.robots import groups_of
-from slewrl.training.run_folder import RunFolder
 
 WALKS_STEPS, WALKS_SHARE = 500, 0.5
 """Walking means episodes of that many control steps at that share of the commanded speed, on average."""
@@ -63,22 +62,12 @@ def group_use_of(run: Run) -> GroupUse:
 
 
 def statue_of(run: Run) -> float:
-    """What a statue earns in the run's task (`locomotion/statue.py`); nan where the robot's file is not at hand."""
-    from slewrl.locomotion.statue import statue_return
-    from slewrl.training.setup import run_limits, run_task
+    """What a statue earns in the run's task, in its final evaluation; nan of a run from before that was noted."""
+    try:
+        return float(read_columns(run.path / "final" / "statue.csv")["return"][0])
+    except (FileNotFoundError, LookupError):
+        return math.nan
 
-    key, folder = (run.spec.task, run.spec.limits, str(run.spec.task_options)), RunFolder(run.path)
-    if key not in _statues or folder.robot or folder.limits.exists():
-        try:
-            limits = run_limits(run.spec, folder)
-            _statues[key] = statue_return(run_task(run.spec, folder), limits, run.spec.task_options)
-        except (OSError, ValueError):
-            return math.nan
-    return _statues[key]
-
-
-_statues: dict[tuple[str, str, str], float] = {}
-"""What was computed already: most runs of a campaign have one task."""
 
 TASK = (
     Metric("return", "Return", lambda run: run.final_return, None, "↑"),
