@@ -44,6 +44,7 @@ from slewrl.report.stats import t_interval
 from slewrl.report.tables import (
     BENCHMARK,
     ROBOTS,
+    STANDS,
     Column,
     acceleration,
     amount,
@@ -104,7 +105,7 @@ def _walked(result: Result) -> str:
     """How well a robot walked; "" of another task."""
     if not walking.is_walking(result):
         return ""
-    vte, fall, steps = (decimals(metric.digits)(metric.score(result).mean) for metric in walking.TASK[2:])
+    vte, fall, steps = (decimals(metric.digits)(metric.score(result).mean) for metric in walking.TASK[1:])
     walks, episodes = "walks" if walking.walks(result) else "does not walk", walking.episodes([result])["final"]
     return f" ({walks}: falls in {fall} % of {episodes} episodes a seed, VTE {vte} m/s, {steps} steps an episode)"
 
@@ -199,6 +200,7 @@ def _robots(results: Results) -> list[Block]:
     heads = ["Method", *(f"#{c.heading} {c.arrow}".strip() for c in columns), "Walks", "Where"]
     about = (
         *(part[2].format(**walking.episodes(found)) for part in ROBOTS),
+        STANDS,
         "Speed: along the command, m/s. Exploded: episodes whose simulation failed, %. Walks: at least "
         f"{walking.WALKS_STEPS} steps an episode and {walking.WALKS_SHARE:.0%} of the commanded speed, on average. "
         f"Small: the paper’s, in another simulator and mostly at another budget. {PAPER['no_targets']()}",
