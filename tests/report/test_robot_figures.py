@@ -15,10 +15,10 @@ from tiny_campaign import cell, table, write_campaign
 from slewrl.campaign.spec import Campaign, grid
 from slewrl.campaign.store import Store
 from slewrl.campaign.worker import work
-from slewrl.metrics import group_use
-from slewrl.paper.claims import findings
 from slewrl.limits import RateLimits
 from slewrl.locomotion.statue import statue_return
+from slewrl.metrics import group_use
+from slewrl.paper.claims import findings
 from slewrl.paper.compare import compare
 from slewrl.paper.values import STEPS
 from slewrl.report import walking
