@@ -5,7 +5,7 @@
 CPU time on one core, best of several rounds. Layers: box and DD-SRad, forward and backward, on 256 x 17 (Humanoid-v5,
 preset ``tight_acceleration`` and ``tight``), after commands of a random policy. Limiter: a Franka at 50 Hz, one step of
 seven joints. "gentle" targets wander by a tenth of the acceleration, "jumping" ones are held for 50 steps, "tracking"
-follows sines at up to half the rate.
+follows sines of a whole number of periods at up to half the rate.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from slewrl import RateLimits, make_layer
 from slewrl.deploy.limiter import RateLimiter
 
 ROWS = 256
-STEPS = 500
+STEPS = 1000
 """Steps of a limiter in a turn."""
 
 
@@ -71,8 +71,9 @@ def wanted(kind: str, limits: RateLimits) -> NDArray[np.float64]:
     if kind == "jumping":
         return np.repeat(middle + half * rng.uniform(-0.8, 0.8, (STEPS // 50, d)), 50, axis=0)
     size = 0.4 * half
-    phase = np.arange(STEPS)[:, None] * 0.5 * limits.delta / size
-    return middle + size * np.sin(phase + rng.uniform(0, 6, d))
+    turn = 2 * np.pi / STEPS
+    periods = np.floor(0.5 * limits.delta / size / turn)
+    return middle + size * np.sin(np.arange(STEPS)[:, None] * turn * periods + rng.uniform(0, 6, d))
 
 
 def limiter_calls() -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:

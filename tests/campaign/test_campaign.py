@@ -83,6 +83,15 @@ def test_the_tight_table_is_a_full_product():
     assert {s.layer for s in CAMPAIGNS["rivals"]().runs} == set(LAYERS) - {"budget"}  # has one limit more
 
 
+def test_the_evidence_has_every_method_and_a_task_in_the_papers_units():
+    runs = CAMPAIGNS["evidence"]().runs
+    assert {s.layer for s in runs if s.task == "HalfCheetah-v5"} >= {*METHODS, "boxpro", "interval_srad", "none"}
+    assert {s.limits for s in runs if s.task == "Humanoid-v5"} == {"tight_env_units"}
+    assert {(s.steps, s.environments) for s in runs if s.agent == "ppo"} == {(1_500_000, 8)}
+    assert [s for s in runs if s.recipe == "paper"] == [s for s in runs if s.density == "action"]  # as printed
+    assert max(s.steps for s in runs if s.agent == "sac") == 200_000
+
+
 COMPILES = pytest.mark.filterwarnings("ignore:.*torch.jit.script_method.*:DeprecationWarning")
 """torch.compile imports what torch has deprecated."""
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slewrl import RateLimits
+from slewrl.deploy.limiter import RateLimiter
 from slewrl.limits import files
 from slewrl.limits.parse import read_acceleration, read_limits
 from slewrl.limits.presets import PRESETS
@@ -114,6 +115,37 @@ def test_a_person_may_write_a_quoted_decimal(tmp_path):
     limits = RateLimits.from_yaml(written(tmp_path, f"dt: 0.02\njoints: {{hip: {row}}}", "limits.yaml"))
     below = float(limits.acceleration[0])
     assert Fraction(below) <= Fraction("0.006") < Fraction(math.nextafter(below, 1))
+
+
+def test_a_limits_yaml_says_what_its_accelerations_are_in(tmp_path):
+    made = RateLimits({"hip": 0.2}, -1, 1, dt=0.02, acceleration=15)
+    made.to_yaml(path := tmp_path / "limits.yaml")
+    text = path.read_text()
+    assert "acceleration_in: per step squared" in text and RateLimits.from_yaml(path) == made
+    older = written(tmp_path, text.replace("acceleration_in: per step squared\n", ""), "limits.yaml")
+    assert RateLimits.from_yaml(older) == made
+    row = "acceleration_in: per second squared\njoints: {hip: {delta: 0.2, low: -1, high: 1, acceleration: 15}}"
+    path = written(tmp_path, "dt: 0.02\n" + row, "limits.yaml")
+    assert RateLimits.from_yaml(path) == made
+    assert (RateLimiter(path).accelerations == made.acceleration).all()
+    with pytest.raises(
+        ValueError, match=r"has an unknown entry 'acceleration_unit', expected units, dt, acceleration_in"
+    ):
+        RateLimits.from_yaml(written(tmp_path, row.replace("_in", "_unit"), "limits.yaml"))
+    with pytest.raises(ValueError, match="acceleration_in is per second squared, expected a dt with it"):
+        RateLimits.from_yaml(written(tmp_path, row, "limits.yaml"))
+    with pytest.raises(ValueError, match=r"acceleration_in is 'rad/s\^2', expected per step squared or per second sq"):
+        RateLimits.from_yaml(written(tmp_path, row.replace("per second squared", "rad/s^2"), "limits.yaml"))
+
+
+def test_an_acceleration_in_the_wrong_unit_is_said_by_the_limiter_too(tmp_path):
+    row = "dt: 0.02\njoints: {hip: {delta: 0.2, low: -1, high: 1, acceleration: 15}}"
+    path = written(tmp_path, row, "limits.yaml")
+    for read in (RateLimits.from_yaml, RateLimiter):
+        with pytest.warns(
+            UserWarning, match=r"never binds: is it in other units\?.*acceleration_in: per second squared"
+        ):
+            read(path)
 
 
 # ---------------------------------------------------------------------- joint_limits.yaml

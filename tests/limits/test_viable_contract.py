@@ -18,6 +18,7 @@ import torch
 from slewrl import RateLimits, make_layer
 from slewrl.deploy import c_export
 from slewrl.deploy.limiter import RateLimiter
+from slewrl.deploy.lines import Lines
 from slewrl.deploy.motion import Motion
 from slewrl.layers import fused
 from slewrl.layers.arrays import ArrayLayer
@@ -299,6 +300,33 @@ def test_a_motion_step_by_step(joint, stop, lowered):
         expected = States(motion.limits, motion.command, motion.velocity).towards(wanted, stop)
         motion.step(wanted * grid.unit)
         np.testing.assert_array_equal(motion.velocity, expected)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_motion_on_its_lines(seed, monkeypatch):
+    """Targets that are followed, by sines of up to the rates and by small steps, and some that jump."""
+    states, rng, taken = random_states(3, seed=seed), np.random.default_rng(seed), []
+    follow = Lines.follow
+    monkeypatch.setattr(Lines, "follow", lambda *given: taken.append(follow(*given)) or taken[-1])
+    grid = states.grid
+    motion, middle, half = Motion(grid, tuple("abc")), (grid.low + grid.high) / 2, (grid.high - grid.low) / 2
+    motion.start(middle * grid.unit)
+    alike = np.minimum(grid.acceleration, grid.deceleration)
+    wanted, turn = middle, np.minimum(np.minimum(grid.up, grid.down) / half, np.sqrt(alike / half))
+    turn *= rng.uniform(0.1, 0.9, 3)
+    for k in range(3_000):
+        if k % 500 < 400:
+            wanted = middle + half * np.sin(turn * k)
+        else:
+            wanted = wanted + rng.normal(0, 0.2 if k % 500 < 490 else 50, 3) * alike
+        if k % 700 == 699:
+            motion.set_rates(*(grid.unit * rate * rng.uniform(0.4, 1, 3) for rate in (grid.up, grid.down)))
+        expected = States(motion.limits, motion.command, motion.velocity).towards(np.rint(wanted), True)
+        motion.step(np.rint(wanted) * grid.unit)
+        np.testing.assert_array_equal(motion.velocity, expected, err_msg=f"step {k}")
+        if k % 97 == 96:
+            motion.brake()
+    assert sum(made is not None for made in taken) > 200
 
 
 def test_a_motion_that_brakes_for_some_of_its_targets():

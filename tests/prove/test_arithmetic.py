@@ -13,6 +13,7 @@ from slewrl import RateLimits, make_layer
 from slewrl.deploy.c_export import limiter_header
 from slewrl.deploy.limiter import RateLimiter
 from slewrl.deploy.motion import Motion
+from slewrl.layers import fused
 from slewrl.layers.arrays import ArrayLayer
 from slewrl.limits import viability
 from slewrl.limits.boxmath import LARGEST
@@ -135,6 +136,25 @@ def test_the_guard_is_the_box_and_the_layers(dtype):
         np.testing.assert_array_equal(GUARD.compute("action", given), layer.clip(wanted, prev))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_fused_path_is_the_code(dtype):
+    """The increment is what the layer adds to prev; the edges of the squash, and beyond, are among the latents."""
+    rng, d = np.random.default_rng(0), 64
+    half, centre = 10.0 ** rng.uniform(-2, 2, d), rng.normal(size=d)
+    limits = RateLimits(half * 10.0 ** rng.uniform(-3, 0, d), low=centre - half, high=centre + half)
+    down, up, low, high = (x.numpy() for x in limits.rounded(getattr(torch, dtype)).working)
+    for _ in range(300):
+        prev = np.clip((low + (high - low) * rng.random(d)).astype(dtype), low, high)
+        u = (rng.normal(size=d) * 10.0 ** rng.uniform(-3, 6, d)).astype(dtype)
+        box = limits.box(torch.from_numpy(prev))
+        finite, _, r = fused._finite(torch.from_numpy(u), 1e6)
+        executed, radius = fused._map(finite, r, box)
+        increment = np.minimum(np.maximum(finite * r, -1), 1).astype(dtype) * radius
+        assert (increment <= up).all() and (increment >= -down).all()
+        given = {"prev": prev, "increment": increment, "low": low, "high": high}
+        np.testing.assert_array_equal(GUARD.compute("fused", given), executed)
+
+
 def grids(count, seed=0):
     rng = np.random.default_rng(seed)
     half = 2.0 ** rng.integers(4, 23, count)
@@ -167,11 +187,31 @@ def test_braking_is_the_python_code():
         aim = np.rint(np.clip(there, grid.low, grid.high)) - q
         stop = FASTEST.compute("stoppable", {"room": np.abs(aim), "brakes": grid.deceleration})
         assert same(stop, FASTEST.compute("fastest", {"room": np.abs(aim), "brakes": grid.deceleration}))
-        plain = BRAKES.compute("plain", {**given, "way": aim}).all() and not np.isnan(wild).any()
         given["way"] = np.copysign(stop, aim)
         motion.step(wild)
-        assert same(motion.velocity, aim if plain else BRAKES.compute("clipped", given) + 0.0)
+        assert same(motion.velocity, BRAKES.compute("clipped", given) + 0.0)
         assert same(motion.velocity, BRAKES.compute("step", given) + 0.0)
+        plain = BRAKES.compute("plain", given)
+        assert same(motion.velocity[plain], given["way"][plain] + 0.0) and plain.any()
+
+
+def test_a_line_is_the_python_code():
+    """Sines that three joints follow on their lines."""
+    grid = viability.Grid(*(x[:3] for x in grids(20, seed=3)))
+    motion, along = Motion(grid, ("a", "b", "c")), 0
+    motion.start(np.zeros(3))
+    size = 0.4 * grid.high
+    turn = 0.4 * np.minimum(np.minimum(grid.up, grid.down) / size, np.sqrt(grid.deceleration / size))
+    for t in range(3_000):
+        way, lines = np.rint(size * np.sin(turn * t)) - motion.command, motion._lines
+        known, taken = lines._known is motion.velocity, lines._steps.copy()
+        motion.step((motion.command + way) * grid.unit)
+        if known and lines._known is motion.velocity and (taken == lines._steps).all():
+            given = {"room": np.abs(way), "brakes": grid.deceleration, "taken": taken}
+            assert FASTEST.compute("stays", given).all()
+            assert same(motion.velocity, np.copysign(FASTEST.compute("along", given), way) + 0.0)
+            along += 1
+    assert along > 300
 
 
 @needs_gcc

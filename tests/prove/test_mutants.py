@@ -58,7 +58,7 @@ def some_lemma_is_refuted(mutant, way):
     """Whether the proof fails, too; the lemmas that are most likely to are asked first."""
 
     def unlikely(lemma):
-        return lemma.cost() > 5, way not in f"{lemma.name} {lemma.part}", lemma.cost()
+        return lemma.cost >= 5, way not in f"{lemma.name} {lemma.part}", lemma.cost
 
     lemmas = sorted(limiter_lemmas(mutant), key=unlikely)
     return any(ask(lemma.statement, 60).verdict == "refuted" for lemma in lemmas)

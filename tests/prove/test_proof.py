@@ -6,8 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +18,18 @@ import pytest
 from deployed import untrained
 
 from slewrl import RateLimits
+from slewrl.commands.prove import Answers
 from slewrl.deploy.limiter import RateLimiter
 from slewrl.errors import UserFacingError
+from slewrl.io.console import Console
+from slewrl.layers import LAYERS
 from slewrl.prove.arithmetic import FASTEST, GUARD, LIMITER
 from slewrl.prove.case import Case
 from slewrl.prove.lemmas import (
     FALL,
     POSE,
     RISE,
+    Lemma,
     braking_lemmas,
     dt_lemmas,
     guard_lemmas,
@@ -35,9 +42,9 @@ from slewrl.prove.trying import EveryRoom
 
 pytest.importorskip("bitwuzla", reason='the solvers are not installed: pip install "slewrl[prove]"')
 pytest.importorskip("z3", reason='the solvers are not installed: pip install "slewrl[prove]"')
-from slewrl.prove.page import headline, page
+from slewrl.prove.page import headline, page, write
 from slewrl.prove.proof import Source, certificate, lemmas_for, prove, read_source, verdict_of
-from slewrl.prove.solve import Memory, ask, digest_of, solve, tool_version
+from slewrl.prove.solve import Answer, Memory, ask, digest_of, solve, tool_version
 
 PROOFS = Path(__file__).parents[2] / "results" / "proofs"
 HARD = " has no rounding error"
@@ -52,7 +59,7 @@ def proved(lemmas, seconds=120):
 
 def test_the_quick_lemmas_of_the_limiter():
     quick = [lemma for lemma in limiter_lemmas() if HARD not in lemma.name]
-    assert len(quick) == 12 and proved(quick)
+    assert len(quick) == 11 and proved(quick)
 
 
 @pytest.mark.slow
@@ -63,7 +70,7 @@ def test_the_sums_of_twosum_are_exact():
 
 @pytest.mark.slow
 def test_in_float16_the_edges_are_proved_at_one_go():
-    """Without the argument by hand that joins the lemmas; in float64 no solver has an answer."""
+    """Without lemmas that are joined; in float64 no solver has an answer."""
     known = (("LARGEST", 2.0**13),)
     edges = {RISE: "rate_top == below(prev + rise)", FALL: "rate_bottom == above(prev - fall)"}
     for rate, claim in edges.items():
@@ -89,6 +96,8 @@ def test_every_room_finds_the_one_that_is_wrong():
     assert late.compute("fastest", given) > FASTEST.compute("fastest", given)
     far = FASTEST.edited("- brakes * (whole", "- 2.0 * brakes * (whole")
     assert "speed" in ask(EveryRoom(5.0, 1_000.0, 50.0, far), 10).model
+    wide = FASTEST.edited("along <= taken * brakes", "along <= (taken + 1.0) * brakes")
+    assert "room" in ask(EveryRoom(5.0, 1_000.0, 50.0, wide), 10).model
 
 
 def test_the_guard_in_float32():
@@ -110,7 +119,7 @@ def test_without_the_guard_float32_breaks_the_rate():
 
 
 def test_what_float32_does_not_resolve_is_refused():
-    with pytest.raises(ValueError, match="rates of 'far' are less than float32 resolves in its range"):
+    with pytest.raises(ValueError, match="'far': delta 1e-06 is too small to resolve in torch.float32"):
         guard_lemmas(RateLimits(1e-6, 1000, 1001, names=["far"]))
 
 
@@ -131,8 +140,8 @@ def test_answers_are_remembered_by_their_question(tmp_path):
     statements = [lemma.statement for lemma in dt_lemmas()]
     memory = Memory(tmp_path / "answers")
     first = dict(solve([*statements, statements[0]], 1, 60, memory))
-    assert len(first) == 5 and not any(answer.remembered for answer in first.values())
-    assert len(list((tmp_path / "answers").iterdir())) == 4  # asked once
+    assert len(first) == 6 and not any(answer.remembered for answer in first.values())
+    assert len(list((tmp_path / "answers").iterdir())) == 5  # asked once
     again = dict(solve(statements, 1, 60, memory))
     assert all(answer.remembered for answer in again.values())
     assert {i: answer.verdict for i, answer in again.items()} == {i: first[i].verdict for i in again}
@@ -140,9 +149,42 @@ def test_answers_are_remembered_by_their_question(tmp_path):
     assert digest_of(other) != digest_of(statements[0]) and memory.recall(digest_of(other)) is None
     (tmp_path / "answers" / f"{digest_of(statements[0])}.json").write_text("{")
     assert memory.recall(digest_of(statements[0])) is None
+    for damaged in ({"cpu_seconds": None}, {"cpu_seconds": "much"}, {"tool": 3}, {"model": []}, {"verdict": "perhaps"}):
+        memory.keep(replace(first[0], **damaged))
+        assert memory.recall(first[0].digest) is None, damaged
     undecided = replace(first[0], verdict="not decided", digest="f" * 64)
     memory.keep(undecided)
     assert memory.recall("f" * 64) is None
+
+
+def test_another_version_of_a_solver_is_asked_again(tmp_path, monkeypatch):
+    statement = dt_lemmas()[0].statement
+    ((_, first),) = solve([statement], 1, 60, Memory(tmp_path))
+    monkeypatch.setattr("slewrl.prove.solve.version", lambda package: "0.0.1")
+    assert digest_of(statement) != first.digest and Memory(tmp_path).recall(digest_of(statement)) is None
+
+
+def test_a_missing_solver_is_named_with_the_command_that_installs_it(slewrl, monkeypatch):
+    def no_version(package):
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr("slewrl.prove.solve.version", no_version)
+    found = slewrl("prove", "arm.yaml")
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == 'error: prove needs bitwuzla: pip install "slewrl[prove]"\n'
+
+
+def test_an_answer_that_is_only_believed_is_marked(tmp_path):
+    """Whoever can write to the folder of answers can forge a proof: the certificate says which are from there."""
+    memory, (lemma, *_) = Memory(tmp_path), dt_lemmas()
+    memory.keep(Answer("proved", "a forger", digest_of(lemma.statement), 1.0))
+    ((_, believed),) = solve([lemma.statement], 1, 60, memory)
+    made = certificate(Source("arm", ARM), [lemma], [believed], [], 1.0)
+    assert made["remembered"] == 1 and made["lemmas"][0]["remembered"]
+    text = page(made)
+    assert "1 answers were remembered" in text and "can forge them" in text and "--fresh" in text
+    ((_, asked),) = solve([lemma.statement], 1, 60, Memory(tmp_path, fresh=True))
+    assert not asked.remembered and asked.tool != "a forger"
 
 
 def test_fresh_answers_replace_remembered_ones(tmp_path):
@@ -157,6 +199,32 @@ def test_a_folder_that_cannot_hold_answers_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserFacingError, match=r"answers cannot be kept in .*file.* \(--cache FOLDER\)"):
         Memory(tmp_path / "file").prepare()
+
+
+def test_after_the_death_of_the_command_nothing_goes_on_and_answers_are_kept(tmp_path):
+    ARM.to_yaml(tmp_path / "arm.yaml")
+    words = (sys.executable, "-u", "-m", "slewrl", "prove", "arm.yaml", "--cache", "answers", "--workers", "2")
+    with subprocess.Popen(words, cwd=tmp_path, text=True, start_new_session=True, stdout=subprocess.PIPE) as run:
+        assert "proved" in run.stdout.readline()
+        run.kill()
+    kept = len(list((tmp_path / "answers").glob("*.json")))
+    end = time.monotonic() + 60
+    while (left := in_session(run.pid)) and time.monotonic() < end:
+        time.sleep(0.2)
+    assert left == [] and kept >= 1
+    lemmas = lemmas_for(ARM)
+    memory = Memory(tmp_path / "answers")
+    assert sum(memory.recall(digest_of(lemma.statement)) is not None for lemma in lemmas) >= kept
+
+
+def in_session(session):
+    """The processes of a session that have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, *_, number = path.read_text().rpartition(")")[2].split()[:4]
+            found += [int(path.parent.name)] if int(number) == session and state != "Z" else []
+    return found
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
@@ -176,10 +244,11 @@ def test_stopped_in_the_middle_it_keeps_what_it_has(tmp_path, how):
     else:
         children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
         os.kill(max(map(int, children)), how)
-    _, errors = run.communicate(timeout=60)
+    words_after, errors = run.communicate(timeout=60)
     assert "Traceback" not in errors and len(list((tmp_path / "answers").glob("*.json"))) >= 1
     if how == signal.SIGINT:
         assert (run.returncode, errors) == (130, "")
+        assert "answers are kept: the same command goes on from there" in words_after
     else:
         assert run.returncode == 2 and "a process that solves was ended from outside" in errors
 
@@ -198,15 +267,66 @@ def test_a_certificate_says_what_is_not_proved(tmp_path):
     assert any("Theorem 3" in x for x in certificate(budget, dt_lemmas()[:1], answers, [], 1.0)["not_proved"])
 
 
+def test_what_is_not_proved_is_not_claimed():
+    """The page of an undecided proof must not say that anything is proved."""
+    lemma = dt_lemmas()[0]
+    good = ask(lemma.statement, 10)
+    heads = {"proved": "What is proved", "not decided": "NOT proved yet", "refuted": "NOT proved: what would follow"}
+    for verdict, head in heads.items():
+        text = page(certificate(Source("arm", ARM), [lemma], [replace(good, verdict=verdict)], [], 1.0))
+        assert [other for other in heads.values() if f"{other}" in text] == [head]
+
+
+def test_limits_that_float32_does_not_resolve_are_proved_for_the_limiter():
+    fine = RateLimits(1e-6, 1000, 1001, names=["far"])
+    lemmas = lemmas_for(fine)
+    assert lemmas and not any("guard" in lemma.part for lemma in lemmas)
+    made = certificate(Source("fine", fine), [], [], [], 1.0)
+    assert any("float32, which refuse these limits: 'far': delta 1e-06" in text for text in made["not_proved"])
+    assert not any("float32" in text for text in made["says"])
+    wide = lemmas_for(fine, ("float32", "float64"))
+    assert {lemma.part for lemma in wide} - {lemma.part for lemma in lemmas} == {"the layers' guard, float64"}
+    both = certificate(Source("arm", ARM), [], [], [], 1.0, ("float32", "float64"))
+    assert any("float32 and float64" in text for text in both["says"])
+    assert any(text.startswith("Layers in float16, bfloat16") for text in both["not_proved"])
+
+
+@pytest.mark.slow
+def test_the_guard_in_float64():
+    assert proved(guard_lemmas(ARM, numbers="float64"), 600)
+
+
+def test_a_certificate_is_json_for_any_reader(tmp_path):
+    case = Case({"up": 0.1, "down": 0.2, "low": -1.0, "high": 1.0}, 0.5, math.nan, 0.7, "NaN moves the joint")
+    made = certificate(Source("arm", ARM), [], [], [case], 1.0)
+    write(made, tmp_path)
+    refused = {"parse_constant": lambda text: pytest.fail(f"{text} is no JSON")}
+    assert json.loads((tmp_path / "certificate.json").read_text(), **refused)["cases"][0]["wanted"] == "nan"
+
+
+def test_the_time_left_is_at_the_pace_so_far(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("slewrl.commands.prove.time.perf_counter", lambda: now[0])
+    lemmas = [Lemma("a", "part", dt_lemmas()[0].statement, cost=cost) for cost in (2.0, 4.0, 6.0, 300.0)]
+    said, answer = Answers(Console(), lemmas), Answer("proved", "z3", "", 1.0)
+    seen = []
+    for i, (lemma, remembered) in enumerate(zip(lemmas, (True, False, False, False), strict=True)):
+        now[0] += 0.0 if remembered else 3 * lemma.cost
+        said.heard(lemma, replace(answer, remembered=remembered), lemmas[i + 1 :])
+        seen.append(said.tasks[0].description)
+    # What is remembered says nothing of the pace; then three seconds for each that was guessed.
+    assert seen == ["estimating", "about 15 min left", "about 15 min left", "done"]
+
+
 def test_a_refutation_is_shown_with_the_lines_that_repeat_it():
     case = Case(
         {"up": 0.1, "down": 0.2, "low": -1.0, "high": 1.0}, 0.5, math.inf, 0.7, "0.1 more than the rate up, 0.1"
     )
     *_, last = lines = case.lines()
-    assert len(lines) == 3 and last.endswith("# 0.7: 0.1 more than the rate up, 0.1")
+    assert len(lines) == 3 and last.endswith("# [0.7]: 0.1 more than the rate up, 0.1")
     scope = {"print": lambda command: scope.update(printed=command)}
     exec("\n".join(lines), scope)
-    assert scope["printed"].tolist() == [0.6]  # what the real limiter does
+    assert scope["printed"] == [0.6]  # what the real limiter does
     answer = replace(ask(dt_lemmas()[0].statement, 10), verdict="refuted")
     made = certificate(Source("arm", ARM), dt_lemmas()[:1], [answer], [case], 1.0)
     assert made["verdict"] == "refuted" and "REFUTED: 1 of 1 lemmas." in page(made)
@@ -239,6 +359,15 @@ def test_a_bundle_is_read_with_its_limits(tmp_path):
     assert [digest_of(lemma.statement) for lemma in lemmas_for(source.limits)] == of_file
 
 
+def test_a_bundle_is_proved_by_the_command(slewrl, tmp_path):
+    pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
+    untrained(tmp_path / "policy.bundle", MOVING)
+    found = slewrl("prove", "policy.bundle", "--cache", "answers", "--workers", "1")
+    assert found.returncode == 0, found.stderr
+    made = json.loads((tmp_path / "policy.proof" / "certificate.json").read_text())
+    assert made["verdict"] == "proved" and made["source"] == "policy.bundle" and len(made["sha256"]) == 64
+
+
 # ---------------------------------------------------------------------- the robots
 
 
@@ -258,12 +387,18 @@ def test_the_robots_have_their_certificates():
     assert {"ur5e", "franka", "h1", "g1"} <= {path.stem for path in PROOFS.glob("*.json")}
 
 
-def test_the_table_of_the_page_is_that_of_the_certificates():
+def test_the_page_accounts_for_every_hard_layer():
     text = (PROOFS.parents[1] / "docs" / "proof.md").read_text(encoding="utf-8")
-    table = text.partition("<!-- begin: results/proofs -->\n")[2].partition("<!-- end")[0].splitlines()[2:]
-    rows = []
-    for path in sorted(PROOFS.glob("*.json")):
-        made = json.loads(path.read_text())
-        count, seconds = len(made["lemmas"]), made["cpu_seconds"]
-        rows.append(f"| {path.stem} | `{made['source']}` | {count} | {made['verdict']} | {seconds:.1f} |")
-    assert table == rows
+    assert "DD-SRad's fused path has a lemma of its own" in text
+    assert [name for name in LAYERS if LAYERS[name].hard and f"`{name}`" not in text] == ["ddsrad"]
+
+
+def test_the_table_of_the_page_is_that_of_the_certificates(tmp_path):
+    """What ``python benchmarks/proofs.py --table`` would write is there already."""
+    page = PROOFS.parents[1] / "docs" / "proof.md"
+    copied = tmp_path / "proof.md"
+    copied.write_text(page.read_text(encoding="utf-8").replace("proved | ", "refuted | "), encoding="utf-8")
+    script = [sys.executable, str(PROOFS.parents[1] / "benchmarks" / "proofs.py"), "--table", "--page", str(copied)]
+    result = subprocess.run(script, check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert copied.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")

@@ -29,6 +29,7 @@ CAMPAIGNS = Registry(
         "sensitivity": "slewrl.paper.grids:sensitivity",
         "humanoids": "slewrl.paper.grids:humanoids",
         "rivals": "slewrl.paper.grids:rivals",
+        "evidence": "slewrl.paper.grids:evidence",
         "first": "slewrl.campaign.grids:first",
         "first-sensitivity": "slewrl.campaign.grids:first_sensitivity",
         "first-walk": "slewrl.campaign.grids:first_walk",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     AnyLimits = RateLimits | JointLimits | Limits | SimpleNamespace
 
 Vector = NDArray[np.float64]
+FLOAT64 = np.dtype(np.float64)
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 MOST = f"at most {as_power(LARGEST)} in magnitude"
 """The bound on magnitudes, which keeps sums from overflowing, as text for messages."""
@@ -85,6 +86,7 @@ class RateLimiter(Copied):
         """Whether every step holds the last command, until ``release``."""
         self._full = np.stack([self.up, self.down])
         self._prev: Vector | None = None
+        """The last command, which steps change in place; with a motion only whether there is one."""
         self._inside = False
         """Whether prev is in the range, where it then stays."""
         self._join()
@@ -122,7 +124,7 @@ class RateLimiter(Copied):
         self._top, self._bottom = self._edges
         self._flags, self._nan = np.empty((2, d), bool), np.empty(d, bool)
         self._rise, self._fall = self._part
-        self._command, self._before = np.empty(d), np.empty(d)
+        self._command, self._before, self._shape = np.empty(d), np.empty(d), (d,)
 
     def __repr__(self) -> str:
         """Show the joints, their rates, and the budget if there is one."""
@@ -193,7 +195,8 @@ class RateLimiter(Copied):
     @property
     def prev(self) -> Vector:
         """A copy of the last command, (d,)."""
-        return self._started().copy()
+        prev = self._started()
+        return prev.copy() if self.motion is None else prev
 
     @property
     def velocity(self) -> Vector:
@@ -223,37 +226,39 @@ class RateLimiter(Copied):
                 increments of different times are different speeds.
             out: float64 array (d,) to write to; default: a new one.
         """
-        prev = self._started()
+        prev = self._prev
+        if prev is None:
+            prev = self._started()
         if out is None:
             out = np.empty_like(prev)
         elif out.shape != prev.shape or out.dtype != np.float64 or not out.flags.writeable:
             # A narrower dtype would round the command that prev keeps.
             raise ValueError(f"out is {out.dtype} {out.shape}, expected writable float64 {prev.shape}")
         if self.motion is not None:
-            self._accelerate(self.motion, command, prev, dt)
-        elif not self.holding:
+            return self._accelerated(self.motion, command, dt, out)
+        if not self.holding:
             limit = self._limit if self.budget is None else self._limit_with_budget
             limit(command, prev, self._full if dt is None else self._scaled(dt))
         out[:] = prev
         return out
 
-    def _accelerate(
-        self, motion: Motion, command: Sequence[float] | NDArray[Any], prev: Vector, dt: float | None
-    ) -> None:
-        """Move ``prev``, in place, towards ``command`` under the acceleration limit; a hold brakes."""
+    def _accelerated(
+        self, motion: Motion, command: Sequence[float] | NDArray[Any], dt: float | None, out: Vector
+    ) -> Vector:
+        """Move towards ``command`` under the acceleration limit; a hold brakes."""
         if dt is not None:
             raise ValueError(
                 f"step got dt {shortened(dt)}, but the limits have an acceleration: its steps take one period; for a "
                 "faster loop make a limiter with limits of its dt"
             )
-        wanted = self._command
-        fill(wanted, command, "command")
+        if not (type(command) is np.ndarray and command.dtype is FLOAT64 and command.shape == self._shape):
+            fill(self._command, command, "command")
+            command = self._command
         if self.holding:
-            motion.brake(prev)
-            return
-        motion.step(wanted, prev)
-        if motion.odd and (nans := np.count_nonzero(wanted != wanted)):
-            self.nans += int(nans)
+            return motion.brake(out)
+        motion.step(command, out)
+        self.nans += motion.nans
+        return out
 
     def _limit(self, command: Sequence[float] | NDArray[Any], prev: Vector, rates: Vector) -> None:
         """Move ``prev``, in place, to the point of F_t nearest to ``command``."""
@@ -460,7 +465,7 @@ class RateLimiter(Copied):
     def _started(self) -> Vector:
         if self._prev is None:
             raise RuntimeError("call start(pose) first: the limit is on the change from the last command")
-        return self._prev
+        return self._prev if self.motion is None else self.motion.command * self.motion.full.unit
 
 
 def _resolved(limits: "AnyLimits | str | Path") -> "AnyLimits":

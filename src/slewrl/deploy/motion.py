@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slewrl.copying import Copied
+from slewrl.deploy.lines import Lines
 from slewrl.limits import viability
 from slewrl.limits.viability import Grid
 
@@ -41,15 +42,15 @@ class Motion(Copied):
         self.command, self.velocity = np.zeros(len(names)), np.zeros(len(names))
         self.waiting = 0
         """The number of joint steps in which a lower deceleration had to wait, and full braking was forced."""
-        self.odd = False
-        """Whether the last target was more than plainly inside the limits, and may have had NaN."""
+        self.nans = 0
+        """How many joints had NaN for their target in the last step."""
         self._join()
 
     def _join(self) -> None:
         d = len(self.names)
         self._unit, self._per_unit, self._aim = self.full.unit, 1 / self.full.unit, np.empty(d)
         self._low, self._high = self.full.low * self.full.unit, self.full.high * self.full.unit
-        self._parts, self._flags = np.empty((2, d)), np.empty((2, d), bool)
+        self._parts, self._flags, self._fine = np.empty((2, d)), np.empty((2, d), bool), b"\1" * 2 * d
         self._change, self._way = self._parts
         self._prepare()
 
@@ -61,12 +62,12 @@ class Motion(Copied):
         self._fall, self._half_per_brake, self._eighth = -grid.down, 0.5 / grid.deceleration, grid.deceleration / 8
         alike, slower = np.minimum(grid.acceleration, grid.deceleration), np.minimum(grid.up, grid.down)
         # A change of the increment, and an increment, that are allowed whatever the last increment was, away from
-        # bounds; an increment of at most D can end at its target.
-        self._plain = {False: np.stack([alike, slower]), True: np.stack([alike, np.minimum(slower, grid.deceleration)])}
+        # bounds.
+        self._plain = np.stack([alike, slower])
         self._lowest = full.low + viability.stopping_distance(full.down, grid.deceleration)
         self._highest = full.high - viability.stopping_distance(full.up, grid.deceleration)
         self._twice_per_brake, self._half_brake = 2 / grid.deceleration, grid.deceleration / 2
-        self._free = 0
+        self._free, self._lines = 0, Lines(grid)
 
     def _is_free(self) -> bool:
         """Whether no bound matters in this step, whatever the increment; mostly known from an earlier step."""
@@ -78,13 +79,13 @@ class Motion(Copied):
         self._free += -1 if free else 1
         return free
 
-    def _can_stop(self, aim: Vector) -> bool:
-        """Whether every joint stops within its range after a step to ``aim``, which ``_way`` is the size of.
+    def _can_stop(self, way: Vector) -> bool:
+        """Whether every joint stops within its range after a step of ``way``, which ``_way`` is the size of.
 
         A stop takes at most v (v + D) / 2D + D / 8.
         """
         needs = (self._way * self._half_per_brake + 0.5) * self._way + self._eighth
-        rooms = np.where(aim > self.command, self.full.high - self.command, self.command - self.full.low)
+        rooms = np.where(way > 0, self.full.high - self.command, self.command - self.full.low)
         return bool((needs <= rooms).all())
 
     def start(self, pose: Vector, velocity: Vector | None = None) -> Vector:
@@ -125,52 +126,64 @@ class Motion(Copied):
 
     def step(self, target: Sequence[float] | Vector, out: Vector | None = None) -> Vector:
         """Move towards ``target`` (d,); NaN brakes. Returns the new command in action units, in ``out`` if given."""
-        aim = self._aim
+        aim, way = self._aim, self._way
         np.minimum(target, self._high, out=aim)
         np.maximum(aim, self._low, out=aim)
         np.multiply(aim, self._per_unit, aim)
         np.rint(aim, aim)
-        np.subtract(aim, self.command, self._way)
-        np.subtract(self._way, self.velocity, self._change)
-        np.abs(self._parts, self._parts)
-        np.less_equal(self._parts, self._plain[self.stop_at_target], self._flags)  # False for NaN
-        self.odd = np.count_nonzero(self._flags) != self._flags.size
+        np.subtract(aim, self.command, way)
+        made = None
         if self.stop_at_target:
             self._free = 0  # such steps are not counted
-        if not self.odd and self._settled and (self.stop_at_target or self._is_free() or self._can_stop(aim)):
-            self.velocity = aim - self.command
-            self.command = self.command + self.velocity
-        else:
-            np.copyto(aim, self.command, where=aim != aim)
-            self._move(aim - self.command)
-        made: Vector = np.multiply(self.command, self._unit, out)
-        return made
+        if self._settled:
+            made = self._lines.follow(way, self.velocity) if self.stop_at_target else self._plainly(way)
+        self.nans = 0
+        if made is None:
+            unknown = way != way
+            self.nans = int(np.count_nonzero(unknown))
+            np.copyto(way, 0.0, where=unknown)
+            made = self._limited(way)
+        self.velocity = made
+        self.command = self.command + made
+        command: Vector = np.multiply(self.command, self._unit, out)
+        return command
 
     def brake(self, out: Vector | None = None) -> Vector:
         """Come to rest as fast as allowed, and stay there. Returns the new command in action units."""
-        self._move(np.zeros_like(self.velocity))
+        self.velocity = self._limited(np.zeros_like(self.velocity))
+        self.command = self.command + self.velocity
         made: Vector = np.multiply(self.command, self._unit, out)
         return made
 
-    def _move(self, way: Vector) -> None:
-        """Go ``way``, (d,) in grid units, as far as the limits allow.
+    def _plainly(self, way: Vector) -> Vector | None:
+        """The ``way`` as it is, if that is plainly within the limits, whatever the last increment was."""
+        np.subtract(way, self.velocity, self._change)
+        made: Vector = way + 0.0  # no negative zeros
+        np.abs(self._parts, self._parts)
+        np.less_equal(self._parts, self._plain, self._flags)  # False for NaN
+        if self._flags.tobytes() == self._fine and (self._is_free() or self._can_stop(made)):
+            return made
+        way[:] = made
+        return None
+
+    def _limited(self, way: Vector) -> Vector:
+        """The increment nearest to ``way``, (d,) in grid units, that the limits allow.
 
         Where no joint waits for its brakes, each limit is a clip, from the least to the most important: the way, on
         which a joint can stop; the rate; the acceleration. Bounds need no clip if the way ends within them.
         """
         grid, v = self.limits, self.velocity
         if not self._settled or not (self.stop_at_target or self._is_free()):
-            self.velocity = self._clipped(way)
+            return self._clipped(way)
+        if self.stop_at_target:
+            way = self._stoppable(way)
+        way = np.minimum(np.maximum(way, self._fall), grid.up)
+        if self._even:
+            least, most = v - grid.acceleration, v + grid.acceleration
         else:
-            if self.stop_at_target:
-                way, self._free = self._stoppable(way), 0
-            way = np.minimum(np.maximum(way, self._fall), grid.up)
-            if self._even:
-                least, most = v - grid.acceleration, v + grid.acceleration
-            else:
-                least, most = viability.reachable(v, grid.acceleration, grid.deceleration)
-            self.velocity = np.minimum(np.maximum(way, least), most) + 0.0  # no negative zero
-        self.command = self.command + self.velocity
+            least, most = viability.reachable(v, grid.acceleration, grid.deceleration)
+        made: Vector = np.minimum(np.maximum(way, least), most) + 0.0  # no negative zero
+        return made
 
     def _stoppable(self, way: Vector) -> Vector:
         """The increment after which a joint stops at the end of its way."""

@@ -22,7 +22,12 @@ from slewrl.limits.rates import Arguments, Corrections, arguments, corrected, pe
 if TYPE_CHECKING:
     from slewrl.limits import RateLimits
 
+KEYS = ("units", "dt", "acceleration_in", "joints")
 ROW_KEYS = ("delta", "up", "down", "acceleration", "deceleration", "low", "high", "group", "reset")
+
+
+ACCELERATION_IN = ("per step squared", "per second squared")
+"""What a limits.yaml may have its accelerations in; one that does not say has them per step squared."""
 
 
 class Read(NamedTuple):
@@ -123,9 +128,11 @@ def to_yaml(limits: "RateLimits", path: str | Path) -> None:
         ends = {"low": float(limits.low[i]), "high": float(limits.high[i])}
         row: dict[str, Any] = {**rate, **_accelerations(limits, i), **ends, "group": limits.groups[i]}
         joints[name] = row if limits.reset is None else {**row, "reset": float(limits.reset[i])}
+    given = {} if limits.acceleration is None else {"acceleration_in": ACCELERATION_IN[0]}
     text = yaml.safe_dump(
-        {"units": limits.units, "dt": limits.dt, "joints": joints}, sort_keys=False, default_flow_style=None, width=120
-    )
+        {"units": limits.units, "dt": limits.dt, **given, "joints": joints},
+        sort_keys=False, default_flow_style=None, width=120,
+    )  # fmt: skip
     header = (
         "# slewrl rate limits. delta: largest change per control step; low, high: action range; dt in seconds;\n"
         "# reset, if given: where the joint is before an episode's first step.\n"
@@ -133,7 +140,8 @@ def to_yaml(limits: "RateLimits", path: str | Path) -> None:
     )
     if limits.acceleration is not None:
         header += (
-            "# acceleration, and deceleration where it differs: largest change of an increment, per step squared.\n"
+            "# acceleration, and deceleration where it differs: largest change of an increment, in the unit that\n"
+            "# acceleration_in names, per step squared or per second squared.\n"
         )
     Path(path).write_text(header + text, encoding="utf-8")
 
@@ -144,18 +152,31 @@ def from_yaml(path: str | Path) -> Arguments:
     joints = data.get("joints") if isinstance(data, dict) else None
     if not isinstance(joints, dict) or not joints:
         raise ValueError(f"{path}: no 'joints' mapping found (expected what `slewrl limits` writes)")
+    if unknown := [key for key in data if key not in KEYS]:
+        raise ValueError(f"{path} has an unknown entry {shortened(unknown[0])}, expected {', '.join(KEYS)}")
     columns: dict[str, dict[str, Any]] = {key: {} for key in ROW_KEYS if key != "delta"}
     for name, row in joints.items():
         for key, value in _limits_row(row, f"{path}: joint {name!r}").items():
             columns[key][name] = value
     groups, dt = columns.pop("group"), read_period(data.get("dt"), f"{path}: ")
     optional: dict[str, Any] = {key: columns.pop(key) or None for key in ("reset", "acceleration", "deceleration")}
+    in_seconds = _in_seconds(data, dt, path)
     if optional["acceleration"] is not None:
         if without := [name for name in joints if name not in optional["acceleration"]]:
             raise ValueError(f"{path}: joint {without[0]!r} has no 'acceleration', expected one, as others have one")
-        for key in ("acceleration", "deceleration"):
+        for key in () if in_seconds else ("acceleration", "deceleration"):
             optional[key] = {name: _per_second(value, dt) for name, value in optional[key].items()}
     return {**columns, **optional, "groups": groups, "dt": dt, "units": data.get("units", "action")}
+
+
+def _in_seconds(data: dict[str, Any], dt: float | None, path: str | Path) -> bool:
+    """Whether a limits.yaml has its accelerations per second squared."""
+    unit = data.get("acceleration_in", ACCELERATION_IN[0])
+    if unit not in ACCELERATION_IN:
+        raise ValueError(f"{path}: acceleration_in is {shortened(unit)}, expected {' or '.join(ACCELERATION_IN)}")
+    if unit == ACCELERATION_IN[1] and dt is None:
+        raise ValueError(f"{path}: acceleration_in is {unit}, expected a dt with it, the control period in seconds")
+    return bool(unit == ACCELERATION_IN[1])
 
 
 def _per_second(value: Any, dt: float | None) -> Any:

@@ -1,6 +1,7 @@
 """Parses limits as users write them into float64 arrays, rounded inward, or raises an error that names the joint."""
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -197,6 +198,13 @@ def read_acceleration(
     scale = Fraction(1) if period is None else Fraction(period) ** 2
     given = {"acceleration": acceleration, "deceleration": acceleration if deceleration is None else deceleration}
     made = {key: _per_step(key, value, scale, limits.names) for key, value in given.items()}
+    if (made["acceleration"] >= limits.up + limits.down).all():
+        warnings.warn(
+            f"acceleration is {made['acceleration'].min():g} per step squared, at least twice the rate, and never "
+            "binds: is it in other units? (RateLimits takes it per second squared with dt=; a limits.yaml per step "
+            "squared, unless it says acceleration_in: per second squared)",
+            stacklevel=3,
+        )
     return made["acceleration"], made["deceleration"]
 
 

@@ -8,7 +8,6 @@ float means its binary value, and no dtype ever holds a limit wider than the one
 """
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -123,12 +122,6 @@ class RateLimits:
         }
         for key, value in fields.items():
             object.__setattr__(self, key, value)
-        if faster is not None and (faster >= arrays.up + arrays.down).all():
-            warnings.warn(
-                f"acceleration is {faster.min():g} per step squared, at least twice the rate, and never binds: is it "
-                "in other units? (RateLimits takes it per second squared with dt=, a limits.yaml per step squared)",
-                stacklevel=2,
-            )
         with torch.inference_mode(False):
             self._round_all()
 

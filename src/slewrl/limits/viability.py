@@ -13,8 +13,8 @@ interval is a statement about integers. ``Grid`` says how a joint's limits and c
 take numpy arrays or torch tensors; pass the module as ``xp``.
 
 ``increments`` is the definition: ``ViableBox`` (``limits/viable_box.py``) calls it in torch, ``numpy_edges`` beside it
-and ``Motion`` (``deploy/motion.py``) write it out with shortcuts, ``layers/viable_arrays.py`` and ``layers/fused.py``
-have their edges from ``numpy_edges``, ``deploy/c/accelerated.h`` is it in C and has the edges for
+and ``Motion`` (``deploy/motion.py``, ``deploy/lines.py``) write it out with shortcuts, ``layers/viable_arrays.py`` and
+``layers/fused.py`` have their edges from ``numpy_edges``, ``deploy/c/accelerated.h`` is it in C and has the edges for
 ``accelerated_layer.h``; tests/limits/test_viable_contract.py holds all of them to it, bit for bit.
 """
 

@@ -18,6 +18,9 @@ SWEPT = tuple(sorted((*LAMBDAS, 0.005)))
 """And the paper's own, which is not among them."""
 ROBOT_UPDATES = {"H1-rough": 50_000, "G1-flat": 100_000}
 """Gradient steps of the paper's humanoid study, on 4 096 environments."""
+PPO_STEPS = 1_500_000
+"""The paper's budget; eight environments make it cheap."""
+PPO_OPTIONS = {"rollout": 256, "normalize": True}
 
 
 def paper_table(limits: str) -> Campaign:
@@ -53,3 +56,18 @@ def rivals() -> Campaign:
     about = "the tight table with the rivals the paper left out, our recipe"
     sized = (replace(run, steps=STEPS[run.task], limits=limits(run.task, run.limits)) for run in runs)
     return Campaign("rivals", about, tuple(sized))
+
+
+def evidence() -> Campaign:
+    """The paper's main table at budgets that one core can pay, the most telling runs first; our recipe."""
+    runs: list[RunSpec] = []
+    for task in ("HalfCheetah-v5", "Hopper-v5", "Ant-v5"):
+        base = RunSpec(task, steps=100_000, learning_starts=5_000)
+        runs += grid(base, seed=SEEDS[:3], layer=("ddsrad", "boxpro")) + grid(base, seed=SEEDS[:1], layer=("none",))
+    runs += grid(RunSpec("Humanoid-v5", limits=limits("Humanoid-v5", "tight"), steps=200_000), seed=SEEDS[:2])
+    ppo = RunSpec(agent="ppo", environments=8, steps=PPO_STEPS, evaluate_every=50_000, agent_options=PPO_OPTIONS)
+    runs += grid(ppo, task=("HalfCheetah-v5", "Hopper-v5", "Ant-v5"), seed=SEEDS[:3], layer=("ddsrad", "boxpro", "none"))
+    short = RunSpec("HalfCheetah-v5", steps=60_000, learning_starts=5_000)
+    runs += grid(short, seed=SEEDS[:3], layer=(*(m for m in METHODS if m != "ddsrad"), "interval_srad"))
+    runs += grid(as_printed(short), seed=SEEDS[:3])
+    return Campaign("evidence", "the paper's main table at budgets that one core can pay", tuple(runs))

@@ -73,9 +73,10 @@ step = min(max(way, bottom), top)
 reached = q + step
 braked = step - min(max(step, -brakes), brakes)
 
-# Motion, which brakes for its target, takes a short way as it is, and otherwise clips the way it can stop on.
+# Motion takes an increment by which it stops at its target as it is, if it is within the rates and near to the last
+# one. Otherwise it clips.
 change = way - v
-plain = abs(way) <= min(min(up, down), brakes) and abs(change) <= min(faster, brakes)
+plain = way <= up and way >= -down and abs(change) <= min(faster, brakes)
 clipped = min(max(min(max(way, -down), up), least), most)
 """)
 """A step under acceleration limits, in whole grid units: ``fastest_above`` is FASTEST for the room ``above``."""
@@ -87,6 +88,10 @@ fastest = floor((2.0 * room + brakes * (steps * (steps - 1.0))) / (2.0 * steps))
 # The same in half the time, of Motion, for the way to a target.
 near = rint(sqrt(room * (2.0 / brakes) + 0.25000000000022737))
 stoppable = floor((room + (near * near - near) * (brakes / 2.0)) / near)
+
+# The same along a line, which has the number of steps of another room, where the result stays on the line.
+along = floor((room + brakes * (taken * taken - taken) / 2.0) / taken)
+stays = (taken - 1.0) * brakes <= along and along <= taken * brakes
 
 # How far full braking travels from an increment of ``speed``.
 whole = floor(speed / brakes)

@@ -39,12 +39,12 @@ class Case:
     """What is broken, by how much, in words."""
 
     def lines(self) -> list[str]:
-        """Three lines of Python that repeat it."""
+        """Three lines of Python that repeat it, and print every digit: mostly it is the last one that is wrong."""
         limits = ", ".join(f"{key}=[{_python(value)}]" for key, value in self.limits.items())
         return [
             "from types import SimpleNamespace as N; from slewrl.deploy.limiter import RateLimiter",
             f'limiter = RateLimiter(N(names=["joint"], {limits})); limiter.start([{_python(self.prev)}])',
-            f"print(limiter.step([{_python(self.wanted)}]))  # {_python(self.output)}: {self.broken}",
+            f"print(limiter.step([{_python(self.wanted)}]).tolist())  # [{_python(self.output)}]: {self.broken}",
         ]
 
 

@@ -5,17 +5,18 @@ dt are among them. What brings them within a solver's reach is to ask whether ea
 each definition of the program to the next lemma as what was proved of it.
 """
 
-import re
-from collections.abc import Sequence
+import ast
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+import torch
 
-from slewrl.limits import boxmath
+from slewrl.limits import RateLimits
 from slewrl.limits.boxmath import LARGEST
 from slewrl.limits.viability import Grid
 from slewrl.prove.arithmetic import BRAKES, GUARD, LIMITER, STEP_DT
+from slewrl.prove.join import Join
 from slewrl.prove.program import Program
 from slewrl.prove.smt import Numbers, Statement, known_as
 from slewrl.prove.trying import EveryRoom
@@ -36,16 +37,11 @@ class Lemma:
     name: str
     part: str
     """The part of the proof it belongs to."""
-    statement: Statement | EveryRoom
+    statement: Statement | EveryRoom | Join
     about: str = ""
     """Joints that it is for; "" if it is for all."""
-
-    def cost(self) -> float:
-        """A rough guess of the CPU-seconds that it takes, for the time left."""
-        if isinstance(self.statement, EveryRoom):
-            return 1.0
-        operations = len(re.findall(r"fp\.(?:add|sub|mul|div)", self.statement.refutation()))
-        return 0.3 + 0.1 * operations**3 * (1 if self.statement.numbers == "float64" else 0.4)
+    cost: float = 0.5
+    """A rough guess of the CPU-seconds that it takes, for the time left."""
 
 
 def limiter_lemmas(program: Program = LIMITER, largest: float = LARGEST) -> list[Lemma]:
@@ -56,7 +52,36 @@ def limiter_lemmas(program: Program = LIMITER, largest: float = LARGEST) -> list
         largest: the largest magnitude of poses, rates and bounds that the limiter accepts.
     """
     known = (("LARGEST", largest),)
-    return [*_edge(program, "up", known), *_edge(program, "down", known), *_comparisons(program, known)]
+    lemmas = [*_edge(program, "up", known), *_edge(program, "down", known), *_comparisons(program, known)]
+    return [*lemmas, _joined("the limiter", lemmas, STEP, (POSE, RISE, FALL, RANGE, INSIDE))]
+
+
+def _joined(part: str, lemmas: Sequence[Lemma], claims: Mapping[str, str], needs: tuple[str, ...]) -> Lemma:
+    """What follows from lemmas of a part, together."""
+    statements = [lemma.statement for lemma in lemmas if isinstance(lemma.statement, Statement)]
+    whole = Join(tuple(statements), " and ".join(f"({claim})" for claim in claims.values()), needs)
+    return Lemma(f"together: {'; '.join(claims)}", part, whole)
+
+
+STEP = {
+    "every command is within prev + rise and prev - fall": (
+        "finite(command) and command <= prev + rise and command >= prev - fall"
+    ),
+    "from within its range a joint stays in it": (
+        "not (low <= prev and prev <= high) or (low <= command and command <= high)"
+    ),
+    "the next step may start there": "abs(command) <= LARGEST",
+    "NaN holds": "wanted == wanted or command == prev",
+    "what is allowed is not changed": (
+        "not (low <= prev and prev <= high and low <= wanted and wanted <= high) or wanted > prev + rise or "
+        "wanted < prev - fall or command == wanted"
+    ),
+    "Python's shortcut keeps rate and range, too": (
+        "not plain or (finite(clipped) and clipped <= prev + rise and clipped >= prev - fall and "
+        "low <= clipped and clipped <= high)"
+    ),
+}  # fmt: skip
+"""What all lemmas of the limiter say of a step, in words and with exact sums."""
 
 
 def _edge(program: Program, side: str, known: tuple[tuple[str, float], ...]) -> list[Lemma]:
@@ -70,22 +95,15 @@ def _edge(program: Program, side: str, known: tuple[tuple[str, float], ...]) -> 
     lemmas = [
         Lemma(
             f"{name} has no rounding error", part,
-            Statement(program, f"exact({program.written(name)})", needs, constants=known),
+            Statement(program, f"exact({program.written(name)})", needs, constants=known), cost=5.0,
         )
         for name in (s["back"], left, right)
     ]  # fmt: skip
-    exactly = f"{left} + {right} == prev {'+ rise' if up else '- fall'} - {s['sum']}"
-    lemmas.append(
-        Lemma(
-            f"then {left} + {right} is the rounding error of {s['sum']}", part,
-            Statement(program, exactly, given=(s["sum"], s["part"]), numbers="reals"),
-        )
-    )  # fmt: skip
     sign = "<" if up else ">"
     beyond = f"{s['error']} {sign} 0"
     lemmas.append(
         Lemma(
-            f"{s['error']} has the sign of that error", part,
+            f"{s['error']} has the sign of {left} + {right}", part,
             Statement(program, f"({beyond}) == ({left} {sign} -{right})", (f"finite({left})", f"finite({right})"),
                       given=(left, right)),
         )
@@ -144,31 +162,57 @@ def _comparisons(program: Program, known: tuple[tuple[str, float], ...]) -> list
 def dt_lemmas(program: Program = STEP_DT) -> list[Lemma]:
     """The rate of a step of a measured dt is at most rate times dt / period, in exact arithmetic."""
     part = "a measured dt"
-    times = ("dt > 0 and finite(dt)", "period > 0 and finite(period)", "longest >= 1 and finite(longest)")
+    times = ("period > 0 and finite(period)", "longest >= 1 and finite(longest)")
+    rates = "rate >= 0 and rate <= LARGEST"
     known = (*SOUND, ("largest", LARGEST))
-    return [
+    lemmas = [
         Lemma(
             "a dt that is zero, negative or NaN is no step", part,
-            Statement(program, "dt > 0 or steps == 0", (*times[1:],)),
+            Statement(program, "dt > 0 or steps == 0", times),
         ),
         Lemma(
             "a short step has at most dt / period nominal steps", part,
-            Statement(program, "steps <= below(dt / period)", (*times, "dt < period")),
+            Statement(program, "steps <= below(dt / period) and steps <= longest and steps >= 0",
+                      (*times, "dt > 0 and dt < period")),
         ),
         Lemma(
             "a late step has at most dt / period nominal steps, and at most the longest", part,
             Statement(program, "steps <= below(dt / period) and steps <= longest and steps >= 0",
-                      (*times, "dt >= period")),
+                      (*times, "dt >= period")), cost=1.0,
         ),
         Lemma(
             "the scaled rate is at most rate times steps, not negative, and no larger than poses may be", part,
             Statement(program, "scaled <= below(rate * steps) and scaled >= 0 and scaled <= LARGEST",
-                      ("rate >= 0 and rate <= LARGEST", "steps >= 0 and finite(steps)"), ("steps",), known),
+                      (rates, "steps >= 0 and finite(steps)"), ("steps",), known),
         ),
     ]  # fmt: skip
+    return [*lemmas, _joined(part, lemmas, TIMED, (*times, rates))]
+
+
+TIMED = {
+    "the rate of a step is at most rate times dt / period": (
+        "not (dt > 0 and finite(dt)) or scaled * period <= rate * dt"
+    ),
+    "and at most rate times the longest step": "scaled <= rate * longest",
+    "no dt, no step": "dt > 0 or scaled == 0",
+    "no rate is negative, or larger than poses may be": "finite(scaled) and scaled >= 0 and scaled <= LARGEST",
+}  # fmt: skip
+"""What the lemmas of a measured dt say, in words and with exact products."""
 
 
 # ---------------------------------------------------------------------- layers
+
+
+ORDERED = ("low <= prev and prev <= high", "low <= high")
+EDGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "the upper edge is within the rate": ("finite(sum_up) and top <= below(prev + rate_up)", ORDERED),
+    "the lower edge is within the rate": ("finite(sum_down) and bottom >= above(prev - rate_down)", ORDERED),
+    "so is DD-SRad's fused sum of prev and an increment, clipped to the range": (
+        "finite(moved) and fused <= below(prev + rate_up) and fused >= above(prev - rate_down) and "
+        "low <= fused and fused <= high", (*ORDERED, "increment <= up and increment >= -down"),
+    ),
+}  # fmt: skip
+"""What is asked of the guarded edges of each joint: in words, the claim, and what it needs."""
 
 
 def guard_lemmas(limits: Any, program: Program = GUARD, numbers: Numbers = "float32") -> list[Lemma]:
@@ -180,50 +224,55 @@ def guard_lemmas(limits: Any, program: Program = GUARD, numbers: Numbers = "floa
         numbers: the dtype of the actions.
     """
     part = f"the layers' guard, {numbers}"
-    needs = ("low <= prev and prev <= high", "low <= high")
     between = Lemma(
         "an action lies between the edges, which enclose prev; NaN is prev", part,
         Statement(program, "bottom <= action and action <= top and bottom <= prev and prev <= top and "
                   "(wanted == wanted or action == prev) and low <= action and action <= high",
-                  (*needs, "finite(low) and finite(high)", "finite(sum_up) and finite(sum_down)"),
+                  (*ORDERED, "finite(low) and finite(high)", "finite(sum_up) and finite(sum_down)"),
                   ("sum_up", "sum_down"), numbers=numbers),
     )  # fmt: skip
-    lemmas = [between]
-    for constants, joints in guarded(limits, numbers).items():
-        rates, about = known_as(dict(constants)), ", ".join(joints)
-        claims = {
-            "the upper edge is within the rate": "top <= below(prev + rate_up)",
-            "the lower edge is within the rate": "bottom >= above(prev - rate_down)",
-            "so is DD-SRad's fused sum of prev and an increment, clipped to the range": (
-                "fused <= below(prev + rate_up) and fused >= above(prev - rate_down) and low <= fused and fused <= high"
-            ),
-        }
-        for name, claim in claims.items():
-            more = ("increment <= up and increment >= -down",) if "fused" in claim else ()
-            lemmas.append(Lemma(name, part, Statement(program, claim, (*needs, *more), (), rates, numbers), about))
-    return lemmas
+
+    def edges(rates: tuple[tuple[str, float], ...], about: str) -> list[Lemma]:
+        return [
+            Lemma(name, part, Statement(program, claim, needs, (), rates, numbers), about, cost)
+            for (name, (claim, needs)), cost in zip(EDGES.items(), COSTS[numbers], strict=True)
+        ]
+
+    joints = guarded(limits, numbers).items()
+    lemmas = [between, *(lemma for rates, names in joints for lemma in edges(rates, ", ".join(names)))]
+    known = " and ".join(f"finite({x})" for x in ("low", "high", "up", "down", "rate_up", "rate_down"))
+    return [*lemmas, _joined(part, [between, *edges((), "")], ACTION, (*ORDERED, known))]
 
 
-def guarded(limits: Any, numbers: str) -> dict[tuple[tuple[str, float], ...], list[str]]:
+COSTS = {"float32": (0.5, 0.5, 2.0), "float64": (8.0, 8.0, 16.0)}
+"""dtype -> rough CPU-seconds of each of ``EDGES``."""
+ACTION = {
+    "every action is within prev + up and prev - down": (
+        "finite(action) and action <= prev + rate_up and action >= prev - rate_down"
+    ),
+    "DD-SRad's fused one, too": (
+        "increment > up or increment < -down or increment != increment or "
+        "fused <= prev + rate_up and fused >= prev - rate_down and low <= fused and fused <= high"
+    ),
+    "and in the range": "low <= action and action <= high",
+    "NaN holds": "wanted == wanted or action == prev",
+}
+"""What the lemmas of the guard say, in words and with exact sums."""
+
+
+def guarded(limits: Any, numbers: Numbers) -> dict[tuple[tuple[str, float], ...], list[str]]:
     """The limits as a layer has them, rounded inward and guarded, and the joints of each.
 
     Raises:
-        ValueError: a rate is too small for this dtype.
+        ValueError: this dtype cannot hold them.
     """
-    kind = np.dtype(numbers).type
+    fields = {key: getattr(limits, key) for key in ("low", "high", "up", "down", "names")}
+    made, dtype = RateLimits(**fields), getattr(torch, numbers)
+    working, bare = made.rounded(dtype).working, made.rounded(dtype, edges="tight").working
+    arrays = {**working._asdict(), "rate_up": bare.up, "rate_down": bare.down}
     found: dict[tuple[tuple[str, float], ...], list[str]] = {}
     for i, name in enumerate(limits.names):
-        wide = {key: np.float64(getattr(limits, key)[i]) for key in ("low", "high", "up", "down")}
-        low, high = (
-            -boxmath.cast_down(-wide["low"], kind(-wide["low"])),
-            boxmath.cast_down(wide["high"], kind(wide["high"])),
-        )
-        rates = {f"rate_{key}": boxmath.cast_down(wide[key], kind(wide[key])) for key in ("up", "down")}
-        made = {key: boxmath.guard(rates[f"rate_{key}"], low, high) for key in ("up", "down")}
-        if not min(made.values()) > 0:
-            raise ValueError(f"rates of {name!r} are less than {numbers} resolves in its range")
-        numbers_of = {"low": low, "high": high, **rates, **made}
-        found.setdefault(known_as({key: float(value) for key, value in numbers_of.items()}), []).append(name)
+        found.setdefault(known_as({key: float(values[i]) for key, values in arrays.items()}), []).append(name)
     return found
 
 
@@ -278,15 +327,15 @@ def braking_lemmas(program: Program = BRAKES) -> list[Lemma]:
               statement(kept, (*base, *STOPS, *_travel(*places)))),
         Lemma("after a step the joint is in its range, and can stop in it", part,
               statement(stops, (*base, *STOPS, *_travel(*places)))),
-        Lemma("Motion's shortcut for a short way keeps all limits", part,
+        Lemma("an increment by which Motion stops at its target keeps all limits if it is near to the last one", part,
               statement(f"way <= most and way >= least and way <= up and way >= -down and {plain}",
-                        (*base, *STOPS, "low <= q + way and q + way <= high", "plain", *_travel(*moved[:2])))),
+                        (*base, *STOPS, *target, *on_way, "plain", *_travel(*moved[:2])))),
         Lemma("Motion's clips towards a target keep all limits", part,
               statement(f"clipped <= most and clipped >= least and clipped <= max(up, slower) and "
                         f"clipped >= min(-down, slower) and {clipped}",
                         (*base, *STOPS, *target, *on_way, *grown, *_travel(*places[:2], *moved)))),
         Lemma("every number of a step is whole and below 2^53, so float64 holds it exactly", "acceleration",
-              statement(" and ".join(f"abs({name}) < HELD" for name in NUMBERS),
+              statement(" and ".join(f"abs({number}) < HELD" for number in (*NUMBERS, *_sums(program))),
                         (f"abs(low) <= {BRAKING:.0f} and abs(high) <= {BRAKING:.0f}", f"abs(q) <= {FARTHEST:.0f}",
                          f"abs(way) <= {2 * FARTHEST:.0f}", f"abs(v) <= {BRAKING:.0f}",
                          *(f"{x} >= 0 and {x} <= {BRAKING:.0f}" for x in ("up", "down", "faster", "brakes")),
@@ -298,6 +347,12 @@ NUMBERS = (
     "slower", "most", "least", "below", "above", "top", "bottom", "step", "reached", "change", "clipped",
 )  # fmt: skip
 """The numbers of a step under acceleration limits."""
+
+
+def _sums(program: Program) -> list[str]:
+    """The sums and differences on the way to these numbers."""
+    parts = (part for name in NUMBERS for part in ast.walk(program.definitions[name]) if isinstance(part, ast.BinOp))
+    return sorted({ast.unparse(part) for part in parts})
 
 
 def room_lemmas(grid: Grid, names: Sequence[str]) -> list[Lemma]:

@@ -13,28 +13,39 @@ from slewrl.deploy.bundle import decimal
 from slewrl.deploy.limiter import RateLimiter
 from slewrl.io.files import is_yaml
 from slewrl.prove import arithmetic
-from slewrl.prove.case import Case, find_case
+from slewrl.prove.case import EFFORTS, Case, find_case
 from slewrl.prove.lemmas import (
     Lemma,
     braking_lemmas,
     dt_lemmas,
     guard_lemmas,
+    guarded,
     limiter_lemmas,
     room_lemmas,
 )
 from slewrl.prove.program import Program
+from slewrl.prove.smt import Numbers
 from slewrl.prove.solve import Answer, Memory, solve, summary, tool_version
 
+SEARCHED = 3
+"""The most joints of different limits that are searched for a step that breaks them."""
 Heard = Callable[[Lemma, Answer, Sequence[Lemma]], None]
 """Called with each answer and the lemmas that are left."""
 TRUSTED = (
-    "The argument that joins the lemmas (docs/proof.md, one page) is by hand.",
     "That the programs below are the Python and the C code is tested, bit for bit on random and on awkward inputs "
     "(tests/prove), not proved.",
     "Arithmetic is IEEE 754 as the source is written: binary64, rounded to nearest, with gradual underflow. Compiler, "
     "processor and their modes are not proved; the C header refuses those that it can see.",
     "The solvers are trusted: they keep no proof that a third program could check.",
+    "Answers of earlier times are believed, and marked as remembered: whoever can write to the folder of answers can "
+    "forge them. With --fresh all questions are asked again.",
 )
+JOINED = {
+    False: "That the lemmas together say what is claimed is a question to a solver, too, in real numbers; what exact "
+    "and rounded down are is told it by hand (docs/proof.md).",
+    True: "The argument that joins the lemmas (docs/proof.md) is by hand.",
+}
+"""Whether there is an acceleration limit -> what the certificate says of the lemmas together."""
 NOT_PROVED = (
     "That the limits are those of your robot, that the drive follows its commands, that the clock measures dt.",
     "That the caller starts from the last command, calls from one thread, and sends what the limiter returns.",
@@ -68,16 +79,39 @@ def read_source(source: str) -> Source:
     return Source(path.name, resolve_limits(source), digest)
 
 
-def lemmas_for(limits: Any) -> list[Lemma]:
-    """All lemmas for these limits; those that the limiter refuses are a ValueError."""
+def lemmas_for(limits: Any, layers: Sequence[Numbers] = ("float32",)) -> list[Lemma]:
+    """All lemmas for these limits; those that the limiter refuses are a ValueError.
+
+    Args:
+        limits: anything that ``RateLimiter`` takes.
+        layers: the dtypes of layers; one that cannot hold the limits has no lemmas.
+    """
     motion = RateLimiter(limits).motion
     if motion is not None:
         return [*braking_lemmas(), *room_lemmas(motion.full, motion.names)]
     timed = [] if getattr(limits, "dt", None) is None else dt_lemmas()
-    return [*limiter_lemmas(), *timed, *guard_lemmas(limits)]
+    held = [numbers for numbers in layers if not refusal(limits, numbers)]
+    guards = [lemma for numbers in held for lemma in guard_lemmas(limits, numbers=numbers)]
+    return [*limiter_lemmas(), *timed, *guards]
 
 
-def prove(source: Source, workers: int, seconds: float, memory: Memory, heard: Heard) -> dict[str, Any]:
+def refusal(limits: Any, numbers: Numbers) -> str:
+    """Why layers of a dtype cannot have these limits; "" if they can."""
+    try:
+        guarded(limits, numbers)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def prove(
+    source: Source,
+    workers: int,
+    seconds: float,
+    memory: Memory,
+    heard: Heard,
+    layers: Sequence[Numbers] = ("float32",),
+) -> dict[str, Any]:
     """Prove what can be proved of limits, and return the certificate, whose ``verdict`` is the outcome.
 
     Args:
@@ -86,28 +120,28 @@ def prove(source: Source, workers: int, seconds: float, memory: Memory, heard: H
         seconds: CPU-seconds for each lemma.
         memory: answers of earlier times.
         heard: called with each answer.
+        layers: the dtypes of layers to prove.
     """
-    begun, lemmas = time.perf_counter(), lemmas_for(source.limits)
+    begun, lemmas = time.perf_counter(), lemmas_for(source.limits, layers)
     answers: dict[int, Answer] = {}
     for i, answer in solve([lemma.statement for lemma in lemmas], workers, seconds, memory):
         answers[i] = answer
         heard(lemmas[i], answer, [lemma for k, lemma in enumerate(lemmas) if k not in answers])
     found = [answers[i] for i in range(len(lemmas))]
     cases = _cases(source.limits, lemmas, found, seconds)
-    return certificate(source, lemmas, found, cases, time.perf_counter() - begun)
+    return certificate(source, lemmas, found, cases, time.perf_counter() - begun, layers)
 
 
 def _cases(limits: Any, lemmas: Sequence[Lemma], answers: Sequence[Answer], seconds: float) -> list[Case]:
     """For a refuted lemma of the limiter, a step of some joint that breaks its limits."""
     parts = {lemma.part for lemma, answer in zip(lemmas, answers, strict=True) if answer.verdict == "refuted"}
-    if not parts & {"the edge up", "the edge down", "the comparisons"}:
+    if not parts & {"the edge up", "the edge down", "the comparisons", "the limiter"}:
         return []
-    seen = []
-    for numbers in zip(limits.up, limits.down, limits.low, limits.high, strict=True):
-        joint = dict(zip(("rise", "fall", "low", "high"), map(float, numbers), strict=True))
-        if joint not in seen and (case := find_case(joint, seconds=seconds)) is not None:
+    rows = zip(limits.up, limits.down, limits.low, limits.high, strict=True)
+    for numbers in list(dict.fromkeys(tuple(map(float, row)) for row in rows))[:SEARCHED]:
+        joint = dict(zip(("rise", "fall", "low", "high"), numbers, strict=True))
+        if (case := find_case(joint, seconds=min(seconds, EFFORTS[-1]))) is not None:
             return [case]
-        seen.append(joint)
     return []
 
 
@@ -118,7 +152,12 @@ def verdict_of(answers: Sequence[Answer]) -> str:
 
 
 def certificate(
-    source: Source, lemmas: Sequence[Lemma], answers: Sequence[Answer], cases: Sequence[Case], seconds: float
+    source: Source,
+    lemmas: Sequence[Lemma],
+    answers: Sequence[Answer],
+    cases: Sequence[Case],
+    seconds: float,
+    layers: Sequence[Numbers] = ("float32",),
 ) -> dict[str, Any]:
     """What was asked and answered, and what was not."""
     limits = source.limits
@@ -139,9 +178,10 @@ def certificate(
         "seconds": round(seconds, 3),
         "dt": getattr(limits, "dt", None),
         "limits": rows,
-        "says": list(_says(moving, getattr(limits, "dt", None) is not None)),
-        "trusted": list(TRUSTED),
-        "not_proved": [*NOT_PROVED, *_left_out(source, moving)],
+        "remembered": sum(answer.remembered for answer in answers),
+        "says": _says(limits, moving, layers),
+        "trusted": [JOINED[moving], *TRUSTED],
+        "not_proved": [*NOT_PROVED, *_left_out(source, moving, layers)],
         "cases": [{**asdict(case), "lines": case.lines()} for case in cases],
         "lemmas": [
             {"part": lemma.part, "name": lemma.name, "about": lemma.about, **asdict(answer)}
@@ -151,28 +191,40 @@ def certificate(
     }
 
 
-def _says(moving: bool, timed: bool) -> list[str]:
+def _says(limits: Any, moving: bool, layers: Sequence[Numbers]) -> list[str]:
+    """What follows if all lemmas are proved."""
     if moving:
         return [
             "Every command is in its range and on its grid; each increment keeps its rate, acceleration and "
             "deceleration, and after it the joint can stop in its range. NaN brakes. A lowered rate is braked to.",
             "That holds for RateLimiter, for the C header, and for layers that end in the clip to the same interval.",
         ]
+    timed = getattr(limits, "dt", None) is not None
     dt = " The rates of a measured dt are at most rate times dt / period, and are among them." if timed else ""
+    formats = " and ".join(numbers for numbers in layers if not refusal(limits, numbers))
+    guard = (
+        f"For these limits in {formats}: the last operation of every hard layer, the clip to the guarded edges, keeps "
+        "them; all layers but budget end in it, and DD-SRad's fused path has a lemma of its own."
+    )
     return [
         "For every prev, command (NaN and infinities included), rate and range within 2^1021: the command is within "
         "prev + rise and prev - fall in exact arithmetic, and in the range. NaN holds. A lowered rate is among "
         f"them.{dt}",
         "From outside the range a joint only returns, within its rate.",
-        "For these limits in float32: the last operation of every hard layer, the clip to the guarded edges, keeps "
-        "them; all layers but `budget` end in it, and DD-SRad's fused path has a lemma of its own.",
+        *([guard] if formats else []),
     ]
 
 
-def _left_out(source: Source, moving: bool) -> list[str]:
+def _left_out(source: Source, moving: bool, layers: Sequence[Numbers]) -> list[str]:
     left = [] if source.budget is None else ["The budget over all joints (Theorem 3) is not among the lemmas."]
     if not moving:
-        return [*left, "Layers in float64, float16 and bfloat16, and rates of one step (`box(prev, delta=)`)."]
+        reasons = {numbers: refusal(source.limits, numbers) for numbers in layers}
+        others = [numbers for numbers in ("float32", "float64", "float16", "bfloat16") if numbers not in layers]
+        return [
+            *left,
+            *(f"Layers in {numbers}, which refuse these limits: {why}." for numbers, why in reasons.items() if why),
+            f"Layers in {', '.join(others)}, and rates of one step.",
+        ]
     return [
         *left,
         "DD-SRad's fused path, which rounds its share of the way to an edge to the grid instead of clipping.",

@@ -12,18 +12,20 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any, Literal
 
 from slewrl.errors import UserFacingError
 from slewrl.io.files import read_json, write_atomically
+from slewrl.prove.join import Join
 from slewrl.prove.smt import Statement, from_pattern
 from slewrl.prove.trying import EveryRoom
 
 Verdict = Literal["proved", "refuted", "not decided"]
 Model = dict[str, float | bool]
-Question = Statement | EveryRoom
+Question = Statement | EveryRoom | Join
 PACKAGES = {"bitwuzla": "bitwuzla", "z3": "z3-solver", "numpy": "numpy"}
 """Tool -> its package."""
 
@@ -124,11 +126,11 @@ def _z3(text: str, seconds: float, numbers: str) -> tuple[str, Model]:
     solver.set("timeout", int(1000 * seconds))  # by the clock, which is not before the CPU's
     solver.from_string(text)
     found = str(solver.check())
-    if found != "sat":
+    if found != "sat" or numbers != "integers":
         return found, {}
     made = solver.model()
     values = {str(name): made[name] for name in made.decls() if name.arity() == 0}
-    return found, {name: float(value.as_fraction()) for name, value in values.items() if z3.is_rational_value(value)}
+    return found, {name: float(value.as_long()) for name, value in values.items() if z3.is_int_value(value)}
 
 
 # ---------------------------------------------------------------------- many
@@ -166,9 +168,10 @@ class Memory:
             return None
         try:
             found = Answer(**{**read_json(path), "remembered": True})
-        except (ValueError, TypeError):
+            usable = found.digest == digest and found.verdict in ("proved", "refuted") and found.cpu_seconds >= 0
+            return found if usable and isinstance(found.tool, str) and isinstance(found.model, dict) else None
+        except (OSError, ValueError, TypeError):
             return None  # damaged: asked again
-        return found if found.digest == digest and found.verdict in ("proved", "refuted") else None
 
     def keep(self, answer: Answer) -> None:
         """Remember an answer."""
@@ -182,6 +185,20 @@ def default_memory() -> Path:
     """The folder of answers, in the user's cache."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "slewrl" / "proofs"
+
+
+def _begin() -> None:
+    """Prepare a process that solves: Ctrl-C, which reaches all processes of a terminal, ends it without a word."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    """End this process when the one that asks is gone, even by kill -9: nobody would read its answers."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def solve(statements: Sequence[Question], workers: int, seconds: float, memory: Memory) -> Iterator[tuple[int, Answer]]:
@@ -199,9 +216,7 @@ def solve(statements: Sequence[Question], workers: int, seconds: float, memory: 
             waiting.setdefault(digest, []).append(i)
     if not waiting:
         return
-    # Ctrl-C reaches all processes of a terminal: those that solve end without a word.
-    silently = (signal.SIGINT, signal.SIG_DFL)
-    with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, silently) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _begin) as pool:
         asked: dict[Future[Answer], list[int]] = {
             pool.submit(ask, statements[indices[0]], seconds): indices for indices in waiting.values()
         }

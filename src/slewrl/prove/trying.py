@@ -43,12 +43,16 @@ class EveryRoom:
             v = found.astype(np.int64)
             right = (v == found) & (v >= 0) & (travel(v, d) <= rooms) & (travel(v + 1, d) > rooms)
             right &= (self.program.compute("stoppable", given) == found) & (travel(v + 1, d) > travel(v, d))
+            for more in (-2, -1, 1, 2):
+                given["taken"] = np.maximum(self.program.compute("near", given) + more, 1.0)
+                right &= ~self.program.compute("stays", given) | (self.program.compute("along", given) == found)
             right &= travel(v, d) == v + travel(np.maximum(v - d, 0), d)
             if not right.all():
                 return {"room": float(rooms[np.argmin(right)]), "brakes": self.brakes}
         speeds = np.arange(int(self.speeds) + 1)
         distances = self.program.compute("distance", {"speed": speeds.astype(np.float64), "brakes": np.float64(d)})
-        right = distances == travel(speeds, d)
+        right = (distances == travel(speeds, d)) & (travel(speeds + 1, d) > travel(speeds, d))
+        right &= travel(speeds, d) == speeds + travel(np.maximum(speeds - d, 0), d)
         return {} if right.all() else {"speed": float(np.argmin(right)), "brakes": self.brakes}
 
 
