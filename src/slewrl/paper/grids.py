@@ -61,12 +61,13 @@ def rivals() -> Campaign:
 def evidence() -> Campaign:
     """The paper's main table at budgets that one core can pay, the most telling runs first; our recipe."""
     runs: list[RunSpec] = []
-    for task in ("HalfCheetah-v5", "Hopper-v5", "Ant-v5"):
+    tasks = ("HalfCheetah-v5", "Hopper-v5", "Ant-v5")
+    for task in tasks:
         base = RunSpec(task, steps=100_000, learning_starts=5_000)
         runs += grid(base, seed=SEEDS[:3], layer=("ddsrad", "boxpro")) + grid(base, seed=SEEDS[:1], layer=("none",))
     runs += grid(RunSpec("Humanoid-v5", limits=limits("Humanoid-v5", "tight"), steps=200_000), seed=SEEDS[:2])
     ppo = RunSpec(agent="ppo", environments=8, steps=PPO_STEPS, evaluate_every=50_000, agent_options=PPO_OPTIONS)
-    runs += grid(ppo, task=("HalfCheetah-v5", "Hopper-v5", "Ant-v5"), seed=SEEDS[:3], layer=("ddsrad", "boxpro", "none"))
+    runs += grid(ppo, task=tasks, seed=SEEDS[:3], layer=("ddsrad", "boxpro", "none"))
     short = RunSpec("HalfCheetah-v5", steps=60_000, learning_starts=5_000)
     runs += grid(short, seed=SEEDS[:3], layer=(*(m for m in METHODS if m != "ddsrad"), "interval_srad"))
     runs += grid(as_printed(short), seed=SEEDS[:3])
