@@ -73,9 +73,11 @@ figures: setup
 		folder=$$(dirname $$campaign); $(BIN)/slewrl report $$folder --html --out $$folder/report || exit 1; \
 	done
 	$(BIN)/python docs/make_methods.py
+	$(BIN)/python docs/make_calm.py
 
 docs: setup
 	$(BIN)/python docs/make_methods.py --check
+	$(BIN)/python docs/make_calm.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:

@@ -1,72 +1,114 @@
 """Where chatter is born: what each layer makes of a latent, and the slope that its learning sees there.
 
-    python benchmarks/gradients.py            # docs/images/calm-gradients.png, and the numbers of docs/calm.md
+    python benchmarks/gradients.py            # docs/images/calm-gradients.png, and the table of docs/calm.md
 
-One joint of HalfCheetah-v5 under tight limits, its previous command in the middle of the range. The slope is
-d v / d u by autograd, where v = (executed - a_prev) / delta and u is the latent.
+HalfCheetah-v5 under tight limits, every previous command in the middle of its range. v = (executed - a_prev) / delta is
+the increment, u the latent; slopes are by autograd. The figure has the first joint, the latents of the others being 0.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
 import torch
 import tyro
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from torch import Tensor
 
-from slewrl import RateLimits, make_layer
-from slewrl.report.figures.style import Look, canvas, saved
+from slewrl import LAYERS, RateLimits, make_layer
+from slewrl.report.figures.small_multiples import labelled, panels
+from slewrl.report.figures.style import NORMAL, Look, saved
 from slewrl.report.methods import LABELS
 
-LAYERS = ("boxpro", "ddsrad", "dtanh")
-"""Interval-SRad is DD-SRad away from the bounds."""
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "calm-gradients.png"
 REACH = 3.0
 """Latents from minus this to this."""
+LIMITS = RateLimits.preset("HalfCheetah-v5", "tight")
 
 
-def answers(name: str, latents: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """v and d v / d u at latents (n,)."""
-    limits = RateLimits.preset("HalfCheetah-v5", "tight")
-    limits = limits.select([limits.names[0]])
-    u = torch.from_numpy(latents)[:, None].requires_grad_()
-    box = limits.box(torch.zeros(len(latents), 1, dtype=torch.float64))
-    v = make_layer(name)(u, box).executed / float(limits.delta[0])
-    (slope,) = torch.autograd.grad(v.sum(), u)
-    return v.detach().numpy()[:, 0], slope.numpy()[:, 0]
+class Answer(NamedTuple):
+    """What a layer makes of latents (n, d); (n, d) each."""
+
+    increment: Tensor
+    """v of what is executed."""
+    slope: Tensor
+    """d v_i / d u_i of what is executed."""
+    judged: Tensor
+    """The same of what the critic judges, by which the actor learns."""
+
+
+class Shares(NamedTuple):
+    """Shares of increments under standard normal latents, as an untrained policy's are."""
+
+    at_limit: float
+    """At .99 of the limit, or beyond."""
+    no_slope: float
+    """Whose latent does not move them."""
+    unseen: float
+    """Whose latent does not move what the critic judges: there the actor learns nothing."""
+
+
+def answer(name: str, latents: Tensor) -> Answer:
+    """Increments and slopes at latents (n, d)."""
+    u = latents.clone().requires_grad_()
+    action = make_layer(name)(u, LIMITS.box(torch.zeros_like(latents)))
+    delta = torch.from_numpy(LIMITS.delta)
+    return Answer(
+        (action.executed / delta).detach(), _diagonal(action.executed / delta, u), _diagonal(action.judged / delta, u)
+    )
+
+
+def _diagonal(v: Tensor, u: Tensor) -> Tensor:
+    """d v_i / d u_i, (n, d)."""
+    if not v.requires_grad:
+        return torch.zeros_like(v)
+    slopes = [torch.autograd.grad(v[:, i].sum(), u, retain_graph=True)[0][:, i] for i in range(v.shape[1])]
+    return torch.stack(slopes, 1)
+
+
+def shares(name: str, count: int = 20_000) -> Shares:
+    """What standard normal latents of all joints come to."""
+    found = answer(
+        name, torch.randn(count, LIMITS.dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    )
+    parts = (found.increment.abs() >= 0.99, found.slope == 0, found.judged == 0)
+    return Shares(*(float(part.double().mean()) for part in parts))
 
 
 def draw(look: Look) -> Figure:
-    """Increments over latents, above their slopes."""
-    latents = np.linspace(-REACH, REACH, 601)
-    figure = canvas(look, 3.6)
-    above, below = figure.subplots(2, 1, sharex=True)
-    for name in LAYERS:
-        v, slope = answers(name, latents)
-        above.plot(latents, v, color=look.colour(name), linewidth=1.3, label=LABELS[name])
-        below.plot(latents, slope, color=look.colour(name), linewidth=1.3)
-    above.set_ylabel("increment / limit")
-    below.set_ylabel("its slope")
-    below.set_xlabel("latent u")
-    above.legend(loc="lower right")
+    """A panel for each layer: the increment of the first joint over its latent, and the slope that learning sees."""
+    latents = torch.zeros(601, LIMITS.dim, dtype=torch.float64)
+    latents[:, 0] = torch.linspace(-REACH, REACH, 601)
+    figure, axes = panels(look, len(LAYERS), 1.2, sharex=True, sharey=True)
+    for axis, name in zip(axes, LAYERS, strict=True):
+        found, colour = answer(name, latents), look.colour(name)
+        axis.axhspan(-1, 1, color=look.ground.line, alpha=0.35, linewidth=0)
+        axis.plot(latents[:, 0], found.increment[:, 0], color=colour, linewidth=1.5)
+        axis.plot(latents[:, 0], found.judged[:, 0], color=look.ground.quiet, linewidth=1.0, linestyle=(0, (3, 1.5)))
+        axis.set_title(LABELS[name], color=look.colour(name, 4.5), weight="bold", fontsize=NORMAL)
+        axis.set_ylim(-1.5, 2.5)
+    labelled(
+        figure, look, "latent u\nsolid: increment / limit; dashed: slope of what the critic judges; band: the limits"
+    )
     return figure
+
+
+def rows() -> list[str]:
+    """The rows of the table in docs/calm.md."""
+    found = {name: shares(name) for name in LAYERS}
+    return [f"| `{name}` | {' | '.join(f'{100 * x:.0f} %' for x in found[name])} |" for name in found]
 
 
 @dataclass(frozen=True)
 class Gradients:
-    """Draw the figure, and print the share of latents without a slope."""
+    """Draw the figure, and print the table."""
 
     out: Path = PICTURE
 
     def __call__(self) -> None:
-        """Write the picture and print a line a layer; latents are standard normal, as an untrained policy's are."""
-        self.out.write_bytes(saved(draw, Look(width=5.5), ["png"])["png"])
-        latents = np.random.default_rng(0).normal(size=100_000)
-        for name in LAYERS:
-            v, slope = answers(name, latents)
-            at = float((np.abs(v) >= 0.99).mean())
-            print(f"{LABELS[name]:14} no slope: {float((slope == 0).mean()):.1%}   at the limit: {at:.1%}")
+        """Write the picture, and print a row for each layer."""
+        self.out.write_bytes(saved(draw, Look(width=7.2), ["png"])["png"])
+        print("\n".join(["| layer | at the limit | no slope | unseen by the actor |", "|---|---:|---:|---:|", *rows()]))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from slewrl import RateLimits, make_layer
 from slewrl.agents import smoothness
 from slewrl.agents.replay import Batch
 from slewrl.agents.sac import SAC, SACConfig
+from slewrl.agents.td3 import TD3, TD3Config
 
 TERMS = {
     "calm": {"calm": 0.7},
@@ -69,14 +70,15 @@ def plain_terms(sac, data, generator, q_slope):
 
 
 @pytest.mark.parametrize(
-    ("layer", "terms", "mean_bound"),
-    [(layer, terms, "linear") for layer in ("ddsrad", "post", "interval_srad", "boxpro") for terms in TERMS]
-    + [("ddsrad", "calm", "tanh"), ("truncnorm", "calm", "linear"), ("srad_ball", "all", "linear")],
+    ("layer", "terms", "more"),
+    [(layer, terms, {}) for layer in ("ddsrad", "post", "interval_srad", "boxpro") for terms in TERMS]
+    + [("truncnorm", "calm", {}), ("srad_ball", "all", {})]
+    + [("ddsrad", "calm", {"mean_bound": "tanh"}), ("ddsrad", "calm", {"critic_input": "increment"})],
 )
-def test_gradients_are_autograds(layer, terms, mean_bound, monkeypatch):
+def test_gradients_are_autograds(layer, terms, more, monkeypatch):
     """The gradient of an agent with the terms minus that of one without: the same losses, by autograd."""
     monkeypatch.setattr(smoothness, "STRONGEST", 10.0)  # well above the rounding of that difference
-    without = agent(layer, replace(SMALL, mean_bound=mean_bound, max_grad_norm=1e9))
+    without = agent(layer, replace(SMALL, max_grad_norm=1e9, **more))
     sac = agent(layer, replace(without.config, **TERMS[terms]))
     data = batch()
     without.update(batch())
@@ -88,7 +90,7 @@ def test_gradients_are_autograds(layer, terms, mean_bound, monkeypatch):
     noise = torch.randn(2 * B, 2, generator=agent(layer).generator)[:B]
 
     mean, log_std = member(twin.actor, 0, data.observation).chunk(2, -1)
-    mean = torch.tanh(mean) if mean_bound == "tanh" else mean
+    mean = torch.tanh(mean) if sac.config.mean_bound == "tanh" else mean
     box = LIMITS.box(data.observation[:, -2:], check=False)
     action = twin.layer.sample(mean, log_std.clamp(-20, 2).exp(), noise, box)[0].judged.detach().requires_grad_()
     (slope,) = torch.autograd.grad(judged_by(twin, data.observation, action).amin(0).sum(), action)
@@ -101,6 +103,52 @@ def test_gradients_are_autograds(layer, terms, mean_bound, monkeypatch):
     assert expected.abs().max() > 1e-4
     assert torch.allclose(found, expected, rtol=1e-3, atol=2e-6 + 1e-4 * expected.abs().max().item())
     assert torch.equal(sac.critics.flat, without.critics.flat)  # the actor's loss alone has changed
+
+
+@pytest.mark.parametrize("layer", ["ddsrad", "post", "interval_srad"])
+@pytest.mark.parametrize("mean_bound", ["linear", "tanh"])
+def test_td3s_gradient_is_autograds(layer, mean_bound, monkeypatch):
+    """The same term on its latent: what it adds to the gradient of the actor without it."""
+    monkeypatch.setattr(smoothness, "STRONGEST", 10.0)
+    plain = TD3Config(hidden=(16, 16), mean_bound=mean_bound, max_grad_norm=1e9, policy_delay=1)
+    make = lambda config: TD3(config, LIMITS, make_layer(layer), N, 0)  # noqa: E731
+    without, td3, twin = make(plain), make(replace(plain, calm=0.7)), make(plain)
+    data = batch()
+    without.update(batch())
+    td3.update(data)
+    twin.critics.flat.copy_(without.critics.flat)  # the critics step before the actor
+
+    def latent(observation):
+        found = member(twin.actor, 0, observation)
+        return torch.tanh(found) if mean_bound == "tanh" else found
+
+    def action(observation):
+        return twin.layer(latent(observation), LIMITS.box(observation[:, -2:], check=False))
+
+    judged = action(data.observation).judged.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(judged_by(twin, data.observation, judged)[0].sum(), judged)
+    following = data.next_observation.clone()
+    following[:, -2:] = action(data.observation).executed.detach()
+    flat = twin.actor.flat.detach().clone().requires_grad_()
+    twin.actor.weights, twin.actor.biases = twin.actor.views(flat)
+    v = lambda at: (action(at).judged - at[:, -2:]) / DELTA  # noqa: E731
+    squares = (v(following) - v(data.observation)).square().sum(-1)
+    loss = 10.0 * 0.7**2 * (slope * DELTA).abs().mean() * ((1 - data.terminated) * squares).mean()
+    (expected,) = torch.autograd.grad(loss, flat)
+    found = td3.actor.grad - without.actor.grad
+    assert expected.abs().max() > 1e-4
+    assert torch.allclose(found, expected, rtol=1e-3, atol=2e-6 + 1e-4 * expected.abs().max().item())
+
+
+def test_no_pair_counts_that_ends_in_a_terminal_state():
+    """With every state of the batch terminal the terms are gone, to the bit."""
+    found = []
+    for terms in ({}, TERMS["all"]):
+        sac, data = agent(config=replace(SMALL, **terms)), batch()
+        data.terminated.fill_(1.0)
+        sac.update(data)
+        found.append(sac.actor.grad.clone())
+    assert found[0].any() and torch.equal(*found)
 
 
 def test_off_draws_and_changes_nothing():
@@ -191,7 +239,7 @@ def test_the_command_and_the_bundle(slewrl, tmp_path):
     for options, message in (
         (("--calm", "2"), "calm is 2.0, expected a number in [0, 1]"),
         (("--calm", "0.5", "--set", "agent.calm=0.1"), "--calm and --set agent.calm are the same option"),
-        (("--calm", "0.5", "--agent", "td3"), "--calm is an option of sac, and --agent is td3"),
+        (("--calm", "0.5", "--agent", "ppo"), "--calm is an option of sac and td3, and --agent is ppo"),
     ):
         wrong = slewrl("train", *run[:-1], "other", *options)
         assert wrong.returncode == 2 and message in wrong.stderr, wrong.stderr

@@ -62,6 +62,15 @@ def test_a_sine_has_one_component():
     assert high_frequency_share(sine, 0.02, 2.0)[0] == pytest.approx(1) and high_frequency_share(sine, 0.02)[0] < 1e-20
 
 
+def test_what_is_high_and_what_half_a_range_is():
+    """Power at the cut-off itself is not above it; an amplitude of .7 is .35 of half the range [-2, 2]."""
+    sine = 0.7 * np.sin(2 * np.pi * 2.5 * np.arange(60) * 0.02)[:, None]
+    shares = [high_frequency_share(sine, 0.02, cutoff)[0] for cutoff in (2.4, frequencies(60, 0.02)[2], 2.6)]
+    assert shares == pytest.approx([1, 0, 0], abs=1e-12)
+    limits = RateLimits([0.5], low=[-2.0], high=[2.0])
+    assert calm(sine, 0.02, limits).smoothness[0] == pytest.approx(2 / 30 * 0.35 * 3 / 60)
+
+
 def test_two_sines_share_the_power():
     """Amplitudes 3 and 4 share it as 9 and 16."""
     t = np.arange(100) * 0.01

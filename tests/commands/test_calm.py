@@ -50,6 +50,18 @@ def test_one_column(slewrl, tmp_path, shaking):
     assert result.returncode == 0 and (tmp_path / "p.png").exists() and "all" not in result.stdout.split()
 
 
+def test_names_as_other_programs_write_them(slewrl, tmp_path, shaking):
+    """pandas numbers columns that have no names; a name may hold what matplotlib takes for mathematics."""
+    write(tmp_path / "pandas.csv", shaking, header="0,1")
+    result = slewrl("calm", "pandas.csv", "--dt", "0.02")
+    assert result.returncode == 0 and "99 steps" in result.stdout, result.stderr
+    write(tmp_path / "c.csv", shaking, header="$hip_{x$,knee_y^")
+    result = slewrl("calm", "c.csv", "--dt", "0.02")
+    assert result.returncode == 0 and "$hip_{x$" in result.stdout, result.stderr
+    (tmp_path / "ends.csv").write_text("\nhip\n1\n3\n2\n\n\n")
+    assert slewrl("calm", "ends.csv", "--dt", "0.02").returncode == 0
+
+
 def test_a_column_of_times_is_checked_and_left_out(slewrl, tmp_path, shaking):
     timed = np.column_stack([np.arange(100) * 0.02, shaking])
     write(tmp_path / "c.csv", timed, "time,hip,knee")
@@ -99,6 +111,11 @@ def test_limits_that_do_not_fit_are_doubted(slewrl, tmp_path, shaking):
         ("hip,knee\n1,2\n1,\n1,2\n", "line 3: column 'knee' is empty, expected a number in every row"),
         ("hip,knee\n1,2\n1\n1,2\n", "line 3 has 1 entries, expected 2"),
         ("hip,knee\n1,2\n1,two\n1,2\n", "line 3: column 'knee' is 'two', expected a finite number"),
+        ("hip,knee\n1,2\n\n1,2\n1,2\n", "line 3 is empty, expected a row per step: what is missing there is a gap"),
+        ("hip\n1\n\n2\n3\n", "line 3 is empty"),
+        ("hip,knee\n1,2\n1,1_0\n1,2\n", "line 3: column 'knee' is '1_0', expected a finite number"),
+        ("1,2\n1,1e300\n1,2\n", "line 2: column 2 is '1e300', expected a finite number"),
+        (f"hip,knee\n1,{'9' * 200_000}\n1,2\n1,2\n", "is no CSV (field larger than field limit"),
         ("hip;knee\n1;2\n1;2\n1;2\n", "is '1;2', expected a finite number, and commas between columns"),
         ("hip,hip\n1,2\n1,2\n1,2\n", "has two columns 'hip'"),
         ("time\n0\n1\n2\n", "has a column 'time' alone"),

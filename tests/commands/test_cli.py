@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -179,6 +180,8 @@ def test_demo_trains_checks_and_writes_a_page(slewrl, tmp_path, monkeypatch, cap
     assert certificate["passed"] and certificate["trial"]["steps"] == 1_000
     page = (tmp_path / "demo" / "index.html").read_text()
     assert "DD-SRad" in page and "Reacher-v5" in page and len(page) < 5e6
+    (told,) = re.findall(r"(?:The commands of|DD-SRad and Clip) .*shake.*", result.stdout)
+    assert f"<h2>{told.rstrip('. ')}</h2>" in page and "played-1-1" in page
     assert "holds another run" in slewrl("demo", "--steps", "1300").stderr
 
 

@@ -1,8 +1,10 @@
 """The tables of docs/results.md are those of results/, and each section says which command makes it."""
 
 import csv
+import importlib.util
 import json
 import re
+import sys
 from statistics import mean, stdev
 
 import numpy as np
@@ -274,7 +276,65 @@ def test_the_cost_of_a_layer_is_that_of_its_page():
 def test_a_run_of_every_campaign_is_named():
     """But for those that have pages of their own."""
     named = {json.loads(path.read_text())["name"] for path in RESULTS.glob("*/campaign.json")}
-    assert named - {"recipe", "calm"} <= set(re.findall(r"slewrl campaign run ([\w-]+)", PAGE))
+    assert named - {"recipe", "calm", "calm-finals"} <= set(re.findall(r"slewrl campaign run ([\w-]+)", PAGE))
+
+
+def test_where_chatter_is_born():
+    spec = importlib.util.spec_from_file_location("gradients", ROOT / "benchmarks" / "gradients.py")
+    gradients = importlib.util.module_from_spec(spec)
+    sys.modules["gradients"] = gradients  # where its dataclass looks for itself
+    spec.loader.exec_module(gradients)
+    page = (ROOT / "docs" / "calm.md").read_text(encoding="utf-8")
+    section = page.split("## Where chatter is born")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `.*$", section, re.MULTILINE) == gradients.rows()
+
+
+def of_the_final_episodes(run, name):
+    """A measure of a run's final evaluation, its episodes weighted by their lengths."""
+    episodes = rows(f"{run}/final/episodes.csv")
+    return np.average([float(e[name]) for e in episodes], weights=[float(e["length"]) for e in episodes])
+
+
+def test_increments_tell_nothing_of_shaking():
+    """What would come of increments.csv, whose rows are 20 steps apart, beside what the commands had."""
+    run = "calm/HalfCheetah-v5-tight-sac-post-normalized-s12345"
+    v = np.genfromtxt(RESULTS / run / "final" / "increments.csv", delimiter=",", skip_header=1)
+    found = (np.abs(np.diff(v, axis=0)).mean(), 100 * (v[1:] * v[:-1] < 0).mean())
+    there = (of_the_final_episodes(run, "second_difference"), 100 * of_the_final_episodes(run, "reversals"))
+    page = " ".join((ROOT / "docs" / "calm.md").read_text(encoding="utf-8").split())
+    said = "they would come to {:.2f} and {:.0f} %, where the commands had {:.2f} and {:.0f} %"
+    assert said.format(*found, *there) in page
+
+
+FINALS = RESULTS / "calm-finals"
+
+
+@pytest.mark.skipif(not FINALS.exists(), reason="results/ has no finals of calm yet")
+def test_the_finals_of_calm_are_those_of_the_runs():
+    """Every finished run counts, and the table has its numbers, taken here from the episodes themselves."""
+    page = (ROOT / "docs" / "calm.md").read_text(encoding="utf-8").split("<!-- begin: finals -->")[1]
+    cells = {}
+    for done in sorted(FINALS.glob("*/DONE")):
+        cells.setdefault(done.parent.name.rpartition("-s")[0], []).append(f"calm-finals/{done.parent.name}")
+    lines = [line for line in page.splitlines() if line.startswith("| ") and "tight, " not in line]
+    assert len(lines) == len(cells) > 0
+    for name, runs in cells.items():
+        digits = 2 if name.startswith("Reacher") else 0
+        returned = mean(mean(float(e["return"]) for e in rows(f"{run}/final/episodes.csv")) for run in runs)
+        shaking, reversals = (mean(of_the_final_episodes(run, key) for run in runs) for key in SHAKING)
+        start = f" | {len(runs)} | {returned:,.{digits}f} | ".replace("-", "−")
+        assert any(start in line and f"| {shaking:.2f} |" in line and f"| {100 * reversals:.0f} % |" in line
+                   for line in lines), name  # fmt: skip
+
+
+SHAKING = ("second_difference", "reversals")
+
+
+def test_the_readme_says_of_calm_what_was_measured():
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    runs = [f"calm/Reacher-v5-tight-sac-{layer}-normalized-s12345" for layer in ("boxpro", "ddsrad")]
+    clip, ours = (100 * of_the_final_episodes(run, "reversals") for run in runs)
+    assert f"turn round at {clip:.0f} % of the steps, DD-SRad's at {ours:.0f} %" in " ".join(page.split())
 
 
 @pytest.mark.parametrize("task, digits", [("HalfCheetah-v5", 0), ("Reacher-v5", 2)])

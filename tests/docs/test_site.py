@@ -26,7 +26,7 @@ def module(name):
     return made
 
 
-hooks, make_methods = module("hooks"), module("make_methods")
+hooks, make_methods, make_calm = module("hooks"), module("make_methods"), module("make_calm")
 
 
 def named(page):
@@ -55,6 +55,23 @@ def test_every_page_is_in_the_navigation():
 
 def test_the_cards_numbers_are_those_of_results():
     assert make_methods.main(["--check"]) == 0
+
+
+def test_the_finals_of_calm_are_those_of_results(tmp_path, monkeypatch, capsys):
+    page = make_calm.PAGE.read_text(encoding="utf-8")
+    assert make_calm.main(["--check"]) == 0
+    monkeypatch.setattr(make_calm, "PAGE", tmp_path / "calm.md")
+    make_calm.PAGE.write_text(page.replace(make_calm.BEGIN, f"{make_calm.BEGIN}\nstale"), encoding="utf-8")
+    assert make_calm.main(["--check"]) == 1 and "run python docs/make_calm.py" in capsys.readouterr().out
+
+
+def test_the_verdicts_of_calm_in_words():
+    rows = [
+        {"task": task, "method": method, "verdict": verdict}
+        for task, method, verdict in (("B", "x", "holds"), ("A", "x", "undecided"), ("A", "y", "does not hold"))
+    ]
+    assert make_calm.said(rows) == "- A: y: does not hold; x: undecided.\n- B: x: holds."
+    assert "no verdict" in make_calm.said([])
 
 
 def test_cards_have_the_runs_of_both_campaigns():

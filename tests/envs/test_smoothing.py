@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from slewrl import RateLimit, RateLimits
+from slewrl.calm.metrics import calm
 from slewrl.envs.augment import Augment
 from slewrl.envs.smoothing import ActionRatePenalty, FilterCommands
 from slewrl.errors import UserFacingError
@@ -49,6 +50,41 @@ def test_with_a_limit_behind_it_the_limit_holds(kind):
     assert env.observation_space.contains(seen[-1])
     clips = np.isclose(np.abs(np.diff(held, axis=0)), LIMITS.delta, rtol=1e-4)
     assert clips.any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_our_layer_behind_it_the_limit_holds(kind):
+    """The filter is of latents there: its memory is none of the commands, so a policy has to see it."""
+    plain, _ = play(RateLimit(reacher(), LIMITS))
+    env = FilterCommands(RateLimit(reacher(), LIMITS), kind, **KINDS[kind])
+    held, seen = play(env)
+    assert rate_use(held, LIMITS).violations == 0 and np.array_equal(seen[:, -2:], held)
+    assert (
+        calm(held, 0.02, LIMITS).together()["second_difference"]
+        < 0.5 * (calm(plain, 0.02, LIMITS).together()["second_difference"])
+    )
+    memory = seen[-1][-2 - env.memory.size : -2]
+    assert memory == pytest.approx(env.memory.ravel(), rel=1e-5) and env.observation_space.contains(seen[-1])
+
+
+def test_an_average_of_latents_bounds_the_second_difference():
+    """w, in DD-SRad the share of the limit, changes by 2 alpha at most, so the increments over their limits do."""
+    slow = RateLimits([0.005, 0.01], -1, 1, names=["shoulder", "elbow"])  # so that no command comes near its range
+    env = FilterCommands(RateLimit(reacher(), slow), "ema", cutoff=3.0)
+    held, _ = play(env, steps=45)
+    v = np.diff(held.astype(float), axis=0) / slow.delta
+    assert 0.9 * 2 * env.filter.alpha < np.abs(np.diff(v, axis=0)).max() <= 2 * env.filter.alpha + 1e-4
+
+
+def test_an_average_behind_a_limit_is_a_smaller_limit():
+    env = FilterCommands(RateLimit(reacher(), LIMITS, mode="absolute"), "ema", cutoff=3.0)
+    env.reset(seed=0)
+    before = np.zeros(2)
+    for sign in (1, 1, -1, 1, -1, -1):
+        *_, info = env.step((before + sign * LIMITS.delta).astype(np.float32))
+        after = info["applied_action"].astype(float)
+        assert after - before == pytest.approx(sign * env.filter.alpha * LIMITS.delta, rel=1e-4)
+        before = after
 
 
 def test_an_average_by_hand():
@@ -136,11 +172,12 @@ OPTIONS = {
     "butterworth": {"filter": "butterworth", "cutoff": 4.0},
     "blind": {"filter": "butterworth", "cutoff": 4.0, "observed": False},
     "price": {"action_rate_l2": 0.1},
+    "behind a layer": {"filter": "butterworth", "cutoff": 4.0},
 }
 
 
 def spec_of(name):
-    return replace(SPEC, task_options=OPTIONS[name], layer="none" if "filter" in OPTIONS[name] else "ddsrad")
+    return replace(SPEC, task_options=OPTIONS[name], layer="ddsrad" if name in ("price", "behind a layer") else "none")
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -191,7 +228,6 @@ def test_a_filter_is_not_exported_silently(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"layer": "ddsrad"}, "--layer is 'ddsrad', which limits them before the filter: use --layer none"),
         ({"task_options": {"filter": "mean"}}, "task.filter is 'mean', expected 'ema' or 'butterworth'"),
         ({"task_options": {"filter": "ema", "cutoff": 80}}, "cutoff is 80 Hz, expected one between 0 and 25 Hz"),
         ({"task_options": {"cutoff": 2.0}}, "task.cutoff is of a filter, and there is none"),

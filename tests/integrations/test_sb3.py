@@ -28,6 +28,7 @@ from stable_baselines3.common.vec_env import VecNormalize as StockVecNormalize
 from test_rate_limit import Eyes, Recorder, broken
 
 from slewrl import RateLimit, RateLimits, make_layer
+from slewrl.calm.metrics import calm
 from slewrl.deploy import bundle
 from slewrl.deploy.sb3_model import deployable_model
 from slewrl.errors import UserFacingError
@@ -257,6 +258,22 @@ def test_a_saved_model_is_the_same_and_makes_a_bundle(kind, tmp_path):
         assert np.allclose(controller.step(obs[:17]), action, atol=1e-5)
         obs, *_ = env.step(action)
     assert check(tmp_path / "policy.bundle", 1000, 0, lambda line: None)["passed"]
+
+
+@pytest.mark.parametrize("mode", ["latent", "absolute"])
+def test_gsde_keeps_the_limit_and_explores_more_calmly(mode):
+    """Stock SAC with noise that is drawn once in 32 steps, beside noise at every step; both limited by the wrapper."""
+    found = []
+    for gsde in (False, True):
+        inner = Recorder(gym.make(TASK, max_episode_steps=40))
+        stable_baselines3.SAC(
+            "MlpPolicy", make(inner, mode), use_sde=gsde, use_sde_at_warmup=True, train_freq=32, gradient_steps=1,
+            learning_starts=31, batch_size=16, seed=0, policy_kwargs={"net_arch": NET},
+        ).learn(320)  # fmt: skip
+        assert broken(inner.episodes, LIMITS, np.zeros(6)) == 0 and len(inner.episodes) >= 8
+        measured = [calm(np.array(episode), limits=LIMITS).together() for episode in inner.episodes[1:8]]
+        found.append(np.mean([one["reversals"] for one in measured]))
+    assert found[1] < 0.75 * found[0], found
 
 
 def test_what_would_break_the_promise_is_refused():

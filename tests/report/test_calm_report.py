@@ -10,6 +10,8 @@ from slewrl.report.build import report
 from slewrl.report.calm import measured, over_seeds
 from slewrl.report.data import load
 from slewrl.report.figures import configurations, figures_of, pareto
+from slewrl.report.figures.style import Look
+from slewrl.report.halved import halved
 from slewrl.report.methods import called, promises
 from slewrl.training.checks import check_options, check_smoothing
 
@@ -72,6 +74,57 @@ def test_the_report_has_the_table_and_the_figure(folder, tmp_path):
     assert rows["DD-SRad (calm=0.3)"]["second_difference"] == "0.4" and rows["Clip"]["at_limit"] == "0.5"
     page = (tmp_path / "out" / "index.html").read_text()
     assert "How calm the commands are" in page and "Return against calm" in page
+
+
+def test_half_the_clips_shaking_at_no_lower_return(tmp_path):
+    """Paired by seed: 10 above the clip in both, once above and once below it, 10 below it, and too much shaking."""
+    runs = [
+        *cell([140.0, 180.0], measures=calm(0.8), layer="boxpro"),
+        *cell([150.0, 190.0], measures=calm(0.3), agent_options={"calm": 0.5}),
+        *cell([100.0, 240.0], measures=calm(0.4), agent_options={"calm": 0.2}),
+        *cell([130.0, 170.0], measures=calm(0.1), agent_options={"calm": 1.0}),
+        *cell([150.0, 190.0], measures=calm(0.5)),
+        *cell([135.0, 175.0], measures=calm(0.7), layer="boxpro", agent_options={"caps": 1.0}),
+        *cell([500.0], measures=calm(0.1), layer="dtanh"),
+    ]
+    found = {one.result.cell.method: one for one in halved(load(write_campaign(tmp_path / "c", runs)))}
+    assert {method: one.verdict for method, one in found.items()} == {
+        "ddsrad calm=0.5": "holds",
+        "ddsrad calm=0.2": "undecided",
+        "ddsrad calm=1.0": "does not hold",
+        "ddsrad": "does not hold",
+        "boxpro caps=1.0": "does not hold",
+    }
+    assert found["ddsrad calm=0.5"].ratio.interval() == pytest.approx((0.375, 0.375))
+    assert found["ddsrad calm=0.5"].lead.interval() == pytest.approx((10, 10))
+    low, high = found["ddsrad calm=0.2"].lead.interval()
+    assert low < 0 < high and found["ddsrad calm=0.2"].lead.value == 10
+    assert [r.cell.method for r in found["boxpro caps=1.0"].beaten] == [
+        "ddsrad calm=0.5", "ddsrad calm=0.2", "ddsrad",
+    ]  # fmt: skip
+    assert found["ddsrad calm=0.5"].beaten == ()
+
+
+def test_an_interquartile_mean_leaves_out_the_lucky_seed(tmp_path):
+    runs = [*cell([1.0, 2.0, 3.0, 4.0, 5.0], measures=calm(0.8), layer="boxpro")]
+    runs += cell([500.0, 2.0, 3.0, 4.0, 1.0], measures=calm(0.1))
+    (one,) = halved(load(write_campaign(tmp_path / "c", runs)))
+    assert one.lead.value == 0 and one.verdict == "undecided"
+    written = report(tmp_path / "c", tmp_path / "out", html=True)
+    assert {"halved.csv", "halved.md"} <= {path.name for path in written}
+    (row,) = csv.DictReader((tmp_path / "out" / "tables" / "halved.csv").read_text().splitlines())
+    assert (row["method"], row["seeds"], row["ratio"], row["verdict"]) == ("DD-SRad", "5", "0.125", "undecided")
+    assert "at no lower return?" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_intervals_of_several_seeds_are_crosses(folder, tmp_path):
+    ((_, found),) = pareto.curves(load(folder)).items()
+    with_intervals = len(pareto.pareto(found, "sac", Look()).axes[0].lines)
+    single = write_campaign(tmp_path / "s", cell([1.0], measures=calm(0.5), agent_options={"calm": 0.5})
+                            + cell([1.0], measures=calm(0.5)))  # fmt: skip
+    ((_, alone),) = pareto.curves(load(single)).items()
+    points = sum(len(curve.results) for curve in found)
+    assert with_intervals == 2 * len(found) + 2 * points and len(pareto.pareto(alone, "sac", Look()).axes[0].lines) == 2
 
 
 def test_over_episodes_and_seeds(tmp_path):

@@ -53,6 +53,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {
                 "target_noise": 0.2,
                 "target_noise_clip": 0.5,
                 "policy_delay": 2,
+                "calm": 0.0,
             },
         ),
     },

@@ -16,6 +16,7 @@ from slewrl.agents.base import OffPolicy, averaging_rate
 from slewrl.agents.config import COUNT, NETWORK, NOT_NEGATIVE, POSITIVE, SHARE, SWITCH, WIDTHS, Checked, one_of, or_none
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.nets import Adam, Ensemble, as_module
+from slewrl.agents.smoothness import Smoothness, Weights
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision
 from slewrl.limits import RateLimits
@@ -60,6 +61,9 @@ class TD3Config(Checked):
     """Rate of the moving average of the actor's weights, which is evaluated and exported; 1 is the actor itself."""
     mean_bound: Annotated[str, one_of("linear", "tanh"), NETWORK] = "linear"
     """"linear" (ours), or "tanh" as the paper has it, which keeps deterministic steps below .71 of the limit."""
+    calm: Annotated[float, SHARE] = 0.0
+    """How calm the commands should be, from 0 (off) to 1: charges for the change of (a - a_prev) / delta between
+    successive states (`smoothness.py`)."""
 
 
 class TD3(Copied, OffPolicy):
@@ -82,6 +86,7 @@ class TD3(Copied, OffPolicy):
         self.target_actor, self.target_critics = self.actor.target(), self.critics.target()
         self.averaged = self.actor.target()
         self.view = CriticView(limits, config.critic_input)
+        self.smoothness = Smoothness(Weights(calm=config.calm), limits, layer)
         noise = config.exploration_noise
         self.exploration_noise = layer.placement.exploration_noise if noise is None else noise
         rate, clip = config.learning_rate, config.max_grad_norm
@@ -147,17 +152,34 @@ class TD3(Copied, OffPolicy):
     @torch.no_grad()
     def _update_actor(self, batch: "Batch") -> Tensor:
         """Eq. (actor_loss) without entropy: E[-Q_1] + lambda E[penalty]; returns Q_1, (B,)."""
-        latent = self._bounded(self.actor.forward(batch.observation)[0])
+        latent = self._latent(batch.observation)
         judged, penalty, vjp_fn = self.layer.vjp(latent, self.limits.box_after(batch.observation))
         self.view.write(batch.action, judged, batch.observation)
         utility, to_input = self.first_critic.min_q_and_grad(batch.inputs, self.joints)
         to_action = self.view.back(to_input)
-        to_output = vjp_fn(to_action / -batch.size, torch.full_like(penalty, self.layer.penalty_weight / batch.size))
-        if self.config.mean_bound == "tanh":
-            to_output = to_output * (1 - latent.square())
-        self.actor.backward(batch.observation, to_output[None])
+        to_latent = vjp_fn(to_action / -batch.size, torch.full_like(penalty, self.layer.penalty_weight / batch.size))
+        self.actor.backward(batch.observation, self._bounded_back(latent, to_latent)[None])
+        if self.smoothness.on:
+            self._add_smoothness(batch, to_action)
         self.actor_step.step()
         return utility
+
+    def _add_smoothness(self, batch: "Batch", to_action: Tensor) -> None:
+        """Add to the actor's gradient that of ``calm``; ``to_action`` is dQ/da, (B, d)."""
+        before = self.actor.grad.clone()
+        seen = self.smoothness.observations(batch, self._latent, self.generator)
+        latent, weight = self._latent(seen), self.smoothness.calm_weight(to_action)
+        to_latent = self.smoothness.to_mean(latent, seen, batch.terminated, weight)
+        self.actor.backward(seen, self._bounded_back(latent, to_latent)[None])
+        self.actor.grad.add_(before)
+
+    def _latent(self, observation: Tensor) -> Tensor:
+        """The actor's latents at observations (B, n)."""
+        return self._bounded(self.actor.forward(observation)[0])
+
+    def _bounded_back(self, latent: Tensor, to_latent: Tensor) -> Tensor:
+        """The gradient of the actor's raw output from that of the latent."""
+        return to_latent * (1 - latent.square()) if self.config.mean_bound == "tanh" else to_latent
 
     def _bounded(self, output: Tensor) -> Tensor:
         """The latent from the actor's raw output."""

@@ -1,7 +1,6 @@
 """Commands recorded anywhere, read from a CSV file: one row per control step, one column per joint."""
 
 import csv
-import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,8 @@ JITTER = 0.5
 """The largest part of dt by which the time between two rows may differ from it: more is a row lost."""
 LEAST = 3
 """The fewest rows of which there is a second difference."""
+LARGEST = 1e100
+"""The largest command: of larger ones the squares are no numbers."""
 
 
 class Recorded(NamedTuple):
@@ -39,11 +40,9 @@ def read_commands(path: Path, dt: float | None = None, joints: tuple[str, ...] =
     """
     if not path.is_file():
         raise FileNotFoundError(f"no file {str(path)!r} with commands: a CSV, one row per step, one column per joint")
-    rows = [(i, row) for i, row in enumerate(csv.reader(read_text(path).removeprefix("\ufeff").splitlines()), 1) if row]
-    if not rows:
-        raise ValueError(f"{path} is empty, expected one row per step, one column per joint")
+    rows = _rows(path)
     names = None
-    if not all(_is_number(cell) or not cell.strip() for cell in rows[0][1]):
+    if _names_columns(rows[0][1]):
         names = [name.strip() for name in rows.pop(0)[1]]
         names[0] = names[0].removeprefix("#").strip()  # as numpy.savetxt writes a header
         if twice := [name for name in names if names.count(name) > 1]:
@@ -57,16 +56,36 @@ def read_commands(path: Path, dt: float | None = None, joints: tuple[str, ...] =
     return _chosen(path, found, names, joints)._replace(dt=period)
 
 
+def _rows(path: Path) -> list[tuple[int, list[str]]]:
+    """The rows with their lines; blank lines may be at either end alone, since one between two rows is a row lost."""
+    try:
+        rows = list(enumerate(csv.reader(read_text(path).removeprefix("\ufeff").splitlines()), 1))
+    except csv.Error as error:
+        raise ValueError(f"{path} is no CSV ({error}), expected one row per step, one column per joint") from None
+    filled = [i for i, (_, row) in enumerate(rows) if any(cell.strip() for cell in row)]
+    if not filled:
+        raise ValueError(f"{path} is empty, expected one row per step, one column per joint")
+    return rows[filled[0] : filled[-1] + 1]
+
+
+def _names_columns(row: list[str]) -> bool:
+    """Whether a first row names the columns; 0,1,2 are the names that pandas gives."""
+    numbers = all(_is_number(cell) or not cell.strip() for cell in row)
+    return not numbers or (len(row) > 1 and row == [str(i) for i in range(len(row))])
+
+
 def _is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell  # which Python allows in a number
 
 
 def _numbers(path: Path, line: int, row: list[str], width: int, names: list[str] | None) -> list[float]:
     """The numbers of a row, all finite."""
+    if not row:
+        raise ValueError(f"{path}, line {line} is empty, expected a row per step: what is missing there is a gap")
     if len(row) != width:
         hint = "; are its columns separated by commas?" if width == 1 else ""
         raise ValueError(f"{path}, line {line} has {len(row)} entries, expected {width}{hint}")
@@ -74,7 +93,7 @@ def _numbers(path: Path, line: int, row: list[str], width: int, names: list[str]
         column = repr(names[k]) if names else k + 1
         if not cell.strip():
             raise ValueError(f"{path}, line {line}: column {column} is empty, expected a number in every row")
-        if not _is_number(cell) or not math.isfinite(float(cell)):
+        if not _is_number(cell) or not abs(float(cell)) < LARGEST:
             commas = ", and commas between columns" if any(mark in cell for mark in ";\t ") else ""
             raise ValueError(
                 f"{path}, line {line}: column {column} is {cell.strip()!r}, expected a finite number{commas}"

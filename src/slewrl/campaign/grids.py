@@ -171,6 +171,9 @@ def calm() -> Campaign:
         runs += grid(clip, task_options=[{"action_rate_l2": price} for price in prices[base.task]], seed=seeds)
         filters = [{"filter": kind, "cutoff": hertz} for kind in ("ema", "butterworth") for hertz in CUTOFFS]
         runs += grid(replace(base, layer="none"), task_options=filters, seed=seeds)
+        # What people do, in front of our layer instead of the clip.
+        runs += grid(base, agent_options=[{"caps": 1.0}, {"l2c2": 1.0}], seed=seeds)
+        runs += grid(base, task_options=[{"filter": "butterworth", "cutoff": 4.0}, {"action_rate_l2": 1.0}], seed=seeds)
     return Campaign("calm", "return against calm: our knob beside what people do against shaking", runs)
 
 

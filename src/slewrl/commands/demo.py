@@ -32,6 +32,7 @@ from slewrl.report.figures.style import Look
 from slewrl.report.methods import LABELS, called
 from slewrl.report.page import Block, Card, Cell, Commands, DataTable, Picture, Words, svg_address
 from slewrl.report.sections import Section
+from slewrl.report.strip import strip_section
 from slewrl.report.tables import amount, plus_minus, share
 from slewrl.training.spec import RunSpec
 
@@ -66,7 +67,8 @@ def run(out: Path, cases: int, steps: int) -> int:
     broken = sum(tallies[name].violations for name in hard) + sum(r.violations for r in results) + trial.violations
     checked = sum(tally.cases for tally in tallies.values()) + sum(r.broken.of for r in results) + trial.joint_steps
     sections = [_attacked(tallies, cases, figure.save(out, Look(), html=True)[1], figure), _exported(trial), _longer()]
-    report(store.path, out, html=True, more=sections)
+    shaking = _shaking(results, console)
+    report(store.path, out, html=True, more=[*shaking, *sections])
     console.print(
         f"{checked:,} actions checked in exact arithmetic, ",
         bold(broken),
@@ -108,6 +110,16 @@ def _results_table(results: Results) -> Table:
         score, use = plus_minus(r.score, amount), share(r.utilisation.mean)
         table.add_row(called(r), score, use, f"{r.broken.of:,}", str(r.violations))
     return table
+
+
+def _shaking(results: Results, console: Console) -> list[Section]:
+    """The strip of both policies' commands."""
+    one, other = (results.where(method=layer)[0] for layer in PAIRED)
+    section = strip_section((one, other))
+    if section is None:
+        return []
+    console.print(section.card.title, ".", sep="")
+    return [section]
 
 
 def _longer() -> Section:

@@ -15,6 +15,9 @@ from slewrl.paper.printed import as_printed
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec, with_recipe
 
+CALM = ("sac", "td3")
+"""The agents with the option ``calm``."""
+
 
 @dataclass(frozen=True)
 class Train:
@@ -41,7 +44,7 @@ class Train:
     set: tuple[str, ...] = ()
     """Any fields of the agent's config, the layer or the task: agent.NAME=VALUE layer.NAME=VALUE task.NAME=VALUE ..."""
     calm: Annotated[float | None, tyro.conf.arg(metavar="0..1", help_behavior_hint="(default: 0, off)")] = None
-    """How calm sac's commands should be: 0 is off, 1 very calm (agent.calm; docs/calm.md)."""
+    """How calm the commands of sac or td3 should be: 0 is off, 1 very calm (agent.calm; docs/calm.md)."""
     paper_mode: bool = False
     """The paper as printed: its recipe, entropy in action units, a tanh on the actor's mean (but none over a layer's
     own), its weight of BoxPre+ and radius of SRad-QP, and Humanoid's tight limits in environment units."""
@@ -124,8 +127,8 @@ class Train:
         if self.calm is not None:
             if "calm" in agent:
                 raise ValueError("--calm and --set agent.calm are the same option: give one of them")
-            if self.spec.agent != "sac":
-                raise ValueError(f"--calm is an option of sac, and --agent is {self.spec.agent}")
+            if self.spec.agent not in CALM:
+                raise ValueError(f"--calm is an option of {' and '.join(CALM)}, and --agent is {self.spec.agent}")
             agent["calm"] = self.calm
         chosen = self.spec if self.steps is None else replace(self.spec, steps=self.steps)
         spec = with_recipe(replace(chosen, agent_options=agent, layer_options=layer, task_options=task))

@@ -2,10 +2,12 @@
 
     env = FilterCommands(gym.make("HalfCheetah-v5"), "ema", cutoff=3.0)  # no limit
     env = FilterCommands(RateLimit(gym.make("HalfCheetah-v5"), "tight", mode="absolute"), "ema", cutoff=3.0)
+    env = FilterCommands(RateLimit(gym.make("HalfCheetah-v5"), "tight"), "ema", cutoff=3.0)  # of latents
     env = ActionRatePenalty(gym.make("HalfCheetah-v5"), 0.01)
 
 None of them keeps a limit by itself. With a ``RateLimit`` in mode "absolute" inside, whatever the filter makes of a
-command is clipped to F_t, exactly, and the filter goes on from the command that was applied.
+command is clipped to F_t, exactly, and the filter goes on from the command that was applied. With one in mode "latent"
+inside, the filter is of latents, in DD-SRad of the share of the limit to use, and the layer keeps the limit.
 """
 
 from dataclasses import dataclass, fields
@@ -32,7 +34,7 @@ class FilterCommands(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
 
     Args:
         env: an environment with a bounded Box action of d entries and a flat observation. Of a ``RateLimit`` in mode
-            "absolute" inside, the filter goes on from the applied commands.
+            "absolute" inside, the filter goes on from the applied commands; of one in mode "latent" it filters latents.
         kind: "ema", the exponential moving average; "butterworth", of second order; "delta", whose actions in [-1, 1]
             are changes.
         cutoff: Hz, of "ema" and "butterworth".
@@ -56,13 +58,12 @@ class FilterCommands(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         space: Any = env.action_space
         check_action_space(str(env), space)
         self.books = books_of(env)
-        if getattr(self.books, "mode", "absolute") != "absolute":
-            raise ValueError("the RateLimit inside takes latents, which are no commands: give it mode='absolute'")
+        self.latent = getattr(self.books, "mode", "absolute") == "latent"
         self.low, self.high, self.dtype = space.low, space.high, space.dtype
         self.filter = _filter(env, kind, cutoff, scale, dt)
         if kind == "delta":
             self.action_space = Box(-1.0, 1.0, space.shape, space.dtype)
-        known = self.books is not None and self.filter.memories == 1  # it is the previous action
+        known = self.books is not None and self.filter.memories == 1 and not self.latent  # it is the previous action
         self.observed = observed and not known
         self._end = -self.books.limits.appended if self.books else None
         if self.observed:
@@ -92,10 +93,11 @@ class FilterCommands(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return self._joined(observation, self.memory.ravel()) if self.observed else observation
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode, the filter at rest at the reset action: that of a ``RateLimit``, of ``info``, or 0."""
+        """Begin an episode, the filter at rest: at the reset action of a ``RateLimit`` or of ``info``, or at 0."""
         observation, info = self.env.reset(seed=seed, options=options)
         first = np.clip(np.zeros_like(self.low), self.low, self.high)
-        self.filter.reset(self.books.reset_action if self.books else info.get("reset_action", first))
+        known = self.books.reset_action if self.books else info.get("reset_action", first)
+        self.filter.reset(first if self.latent else known)
         return self._seen(observation), info
 
     def step(self, action: NDArray[Any]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -106,7 +108,7 @@ class FilterCommands(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         command = np.clip(self.filter.propose(asked), self.low, self.high).astype(self.dtype)
         observation, reward, terminated, truncated, info = self.env.step(command)
         info = {APPLIED: command, **info}
-        self.filter.applied(asked, info[APPLIED])
+        self.filter.applied(asked, command if self.latent else info[APPLIED])
         return self._seen(observation), reward, terminated, truncated, info
 
 

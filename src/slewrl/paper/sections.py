@@ -14,9 +14,7 @@ from slewrl.report.methods import backbone, called
 from slewrl.report.page import Block, Card, Cell, Commands, DataTable, Folded, Words
 from slewrl.report.sections import Section
 from slewrl.report.tables import as_csv, decimals, percent, pipe_table, plus_minus, share
-
-MARKS = {"holds": "holds", "does not hold": "fails", "undecided": "undecided", "not measured here": "open"}
-"""Verdict -> its class of the style sheet."""
+from slewrl.report.verdicts import MARKS
 
 
 def concerns(results: Results) -> bool:

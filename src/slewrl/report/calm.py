@@ -52,6 +52,11 @@ def _over_episodes(run: Run, name: str) -> float:
     return float(np.average(values[known], weights=lengths[known]))
 
 
+def second_difference(run: Run) -> float:
+    """The mean second difference of a run's final evaluation; nan where it was not taken."""
+    return measured(run).get("second_difference", math.nan)
+
+
 def over_seeds(result: Result, name: str) -> float:
     """The mean of a measure over the seeds; nan where it was not taken."""
     values = [measured(run).get(name, math.nan) for run in result.runs]
@@ -87,7 +92,8 @@ def _plain(results: Iterable[Result], names: Iterable[str]) -> Iterable[dict[str
         cell = result.cell
         where = {"task": cell.task, "limits": cell.limits, "agent": backbone(cell.agent), "steps": str(cell.steps)}
         values = {name: f"{over_seeds(result, name):.4g}" for name in names}
-        yield {"method": called(result), **where, "return": f"{result.score.mean:.6g}", **values}
+        seeds = str(len(result.runs))
+        yield {"method": called(result), **where, "seeds": seeds, "return": f"{result.score.mean:.6g}", **values}
 
 
 def shown(name: str, value: float) -> str:

@@ -70,9 +70,10 @@ def render(
     pictures = [Picture(figure.title, figure.caption, svg_address(svg)) for figure, svg in drawn]
     badge, words = _badge(results)
     cards = [
+        *(section.card for section in sections if section.leads),
         Card("results", "Results", [*words, Bullets(headlines(results)), *_results(results), *_robots(results)]),
         *([Card("figures", "Figures", pictures, "pictures")] if pictures else []),
-        *(section.card for section in sections),
+        *(section.card for section in sections if not section.leads),
         Card("runs", "Every run", _runs(results, folder)),
         Card("made", "How this was made", [Facts(_provenance(results))]),
     ]

@@ -25,7 +25,7 @@ from slewrl.training.spec import RunSpec
 
 Array = NDArray[np.float64]
 FIELDS = ("environments", "learning_starts", "batch_size", "capacity", "evaluate_every", "evaluate_episodes")
-"""Fields of a run that are named only where they vary within a campaign."""
+"""Fields of a run that are named only where they vary between runs that are compared with each other."""
 PAPERS_OPTIONS = {"mean_bound=tanh"}
 """Options of the paper's runs; a method's name has them even if all runs of the campaign share them."""
 PRINTED = "everything as the paper prints it"
@@ -89,7 +89,8 @@ class Names:
             task: set.intersection(*(set(_words(spec.task_options)) for spec in some)) for task, some in of_tasks
         }
         """Task -> its options that all its runs set, which are no method's."""
-        self._varied = [name for name in FIELDS if len({getattr(spec, name) for spec in specs}) > 1]
+        places = grouped(specs, lambda spec: (spec.task, spec.limits, spec.agent, spec.steps)).values()
+        self._varied = [name for name in FIELDS if any(len({getattr(s, name) for s in runs}) > 1 for runs in places)]
         self._recipes = Counter(agent for agent, _ in {(spec.agent, _recipe(spec)) for spec in specs})
         self._files = Counter(Path(limits).stem for limits in {spec.limits for spec in specs})
 
@@ -210,6 +211,11 @@ class Run:
         ``most``: rows to read, evenly from all; reading them is what takes time.
         """
         return read_columns(self.path / "final" / "increments.csv", most)
+
+    @cached_property
+    def commands(self) -> Columns:
+        """final/commands.csv: the commands of the first episode, a column for each joint; not in results/."""
+        return read_columns(self.path / "final" / "commands.csv")
 
     @cached_property
     def joints(self) -> tuple[str, ...]:

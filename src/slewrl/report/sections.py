@@ -37,6 +37,8 @@ class Section:
     """Name in tables/ -> text."""
     notice: str = ""
     """A message for the console; "" for none."""
+    leads: bool = False
+    """Whether its card comes before the results."""
 
 
 Make = Callable[["Results", Path | None], Section | None]
@@ -48,6 +50,7 @@ SECTIONS = Registry(
         "claims": "slewrl.paper.sections:claims_section",
         "comparison": "slewrl.paper.sections:comparison_section",
         "calm": "slewrl.report.calm:calm_section",
+        "halved": "slewrl.report.halved:halved_section",
     },
 )
 """Every section there may be, in the order of the page."""

@@ -15,6 +15,8 @@ from slewrl.report.stats import ANYTHING, Interval
 from slewrl.report.tables import amount, count
 
 Verdict = Literal["holds", "does not hold", "undecided", "not measured here"]
+MARKS = {"holds": "holds", "does not hold": "fails", "undecided": "undecided", "not measured here": "open"}
+"""Verdict -> its class of the style sheet."""
 UNDECIDED = "undecided at this budget and number of seeds"
 THRESHOLDS = {"HalfCheetah-v5": 1_000.0, "Ant-v5": 1_200.0, "Hopper-v5": 1_200.0, "Humanoid-v5": 1_000.0}
 """Task -> the return of a final evaluation above which a run has learned it."""

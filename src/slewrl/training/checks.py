@@ -52,15 +52,10 @@ def check_spec(spec: RunSpec) -> None:
 
 
 def check_smoothing(spec: RunSpec) -> None:
-    """Refuse a filter behind a layer that limits commands already: the filter is for what the policy asks for."""
+    """Refuse options of a filter without one."""
     smoothing = Smoothing(**spec.task_options)
     if not smoothing.filter and (idle := sorted({"cutoff", "observed"} & spec.task_options.keys())):
         raise ValueError(f"task.{idle[0]} is of a filter, and there is none: add --set task.filter=ema or butterworth")
-    if smoothing.filter and spec.layer != "none":
-        raise ValueError(
-            f"task.filter={smoothing.filter} filters the policy's commands and clips them to F_t, but --layer is "
-            f"{spec.layer!r}, which limits them before the filter: use --layer none"
-        )
 
 
 def check_agent(spec: RunSpec, agent: Agent) -> None:

@@ -234,10 +234,15 @@ def _paretos(results: Results) -> Iterator[CampaignFigure]:
             f"pareto-{task}-{limits}-{agent}-{steps}",
             f"Return against calm: {task}, {backbone(agent)}, {limits} limits",
             f"Final return and mean second difference of the commands in units of their limits, {count(steps)} steps; "
-            "numbers at points: the weight. Small marks: seeds; lines join their means. Up and to the left is better. "
-            f"No other point is better in both than: {named}. With few seeds this is where to look, and no verdict.",
+            f"numbers at points: the weight. Small marks: seeds; lines join their means{_crosses(found)}. Up and to "
+            f"the left is better. No other mean is better in both than: {named}. No verdict, but where to look.",
             partial(pareto.pareto, found, agent),
         )
+
+
+def _crosses(found: Sequence[pareto.Curve]) -> str:
+    several = any(len(result.runs) > 1 for curve in found for _, result in curve.results)
+    return "; crosses: their 95 % t-intervals" if several else ""
 
 
 def _calm(result: Result) -> str:

@@ -36,7 +36,7 @@ def commands_figure(commands: Array, names: Sequence[str], dt: float, cutoff: fl
     axes = figure.subplots(half, 2, squeeze=False, sharex="col", width_ratios=(3, 2))
     for (left, right), name, values, size in zip(axes, names, commands.T, found.T, strict=True):
         left.plot(time, values[some], color=look.seen(LINE), linewidth=1.0)
-        left.set_title(name)
+        left.set_title(name, parse_math=False)
         low, high = hertz <= cutoff, hertz >= cutoff
         right.fill_between(hertz[low], size[low], color=look.seen(LINE), linewidth=0.8)
         right.fill_between(hertz[high], size[high], color=look.seen(HIGH), linewidth=0.8)

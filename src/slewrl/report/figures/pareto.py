@@ -1,4 +1,4 @@
-"""Return against calm: every way to make commands calmer is a curve over its weight, and every seed a dot."""
+"""Return against calm: every way to make commands calmer is a curve over its weight, every seed a dot."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -7,10 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from slewrl.report.calm import measured, over_seeds
+from slewrl.report.calm import over_seeds, second_difference
 from slewrl.report.data import Cell, Result, Results, grouped
 from slewrl.report.figures.style import SMALL, STYLES, Look, canvas
 from slewrl.report.methods import label
+from slewrl.report.stats import t_interval
 
 MEASURE = "second_difference"
 KNOBS = {
@@ -29,8 +30,9 @@ HEIGHT = 4.2
 WIDE = 1.5
 """How many times the usual width."""
 
-
-DECADE = 10.0
+DECADE, QUARTER = 10.0, 0.25
+SMALLEST = 1e-3
+"""Where an interval of a second difference ends that goes on below: an axis of decades has no 0."""
 
 
 class Curve(NamedTuple):
@@ -64,7 +66,7 @@ def _without(result: Result, knob: str) -> str:
 
 
 def curves(results: Results) -> dict[Cell, list[Curve]]:
-    """Cell without a method -> the curves there, where any method was tried with more than one weight."""
+    """Cell without a method -> the curves there, where any method has a weight and there is another point."""
     found = {}
     for place, there in grouped(results, lambda r: r.cell.place).items():
         known = [r for r in there if np.isfinite(over_seeds(r, MEASURE))]
@@ -73,7 +75,7 @@ def curves(results: Results) -> dict[Cell, list[Curve]]:
         made = [_curve(method, knob, members, plain) for (method, knob), members in keyed.items() if knob]
         part = {method for method, knob in keyed if knob}
         made += [Curve(method, "", ((0.0, r),)) for method, r in plain.items() if method not in part]
-        if any(len(curve.results) > 1 for curve in made):
+        if any(curve.knob for curve in made) and len(known) > 1:
             found[place] = made
     return found
 
@@ -95,8 +97,17 @@ def swept(results: Results) -> set[Cell]:
 def pareto(found: Sequence[Curve], agent: str, look: Look) -> Figure:
     """Return against the mean second difference, one curve per method; up and to the left is better."""
     figure = canvas(Look(look.ground, look.width * WIDE, look.own), HEIGHT)
-    axis = figure.subplots()
-    for i, curve in enumerate(found):
+    panel(figure.subplots(), found, agent, look, [curve.called(agent) for curve in found])
+    figure.supxlabel("mean second difference of the commands / limit (less is calmer)")
+    figure.supylabel("return")
+    figure.legend(loc="outside lower center", ncols=2, fontsize=SMALL)
+    return figure
+
+
+def panel(axis: Axes, found: Sequence[Curve], agent: str, look: Look, names: Sequence[str]) -> None:
+    """One task's curves; a name's place in ``names`` decides its colour and mark, the same in every panel."""
+    for curve in found:
+        i = names.index(curve.called(agent))
         colour, mark = look.seen(COLOURS[i % len(COLOURS)]), MARKS[i % len(MARKS)]
         results = [result for _, result in curve.results]
         x, y = [over_seeds(r, MEASURE) for r in results], [r.score.mean for r in results]
@@ -104,22 +115,27 @@ def pareto(found: Sequence[Curve], agent: str, look: Look) -> Figure:
         axis.plot(x, y, color=colour, marker=mark, markersize=4.5, linewidth=1.1, linestyle=style, zorder=3)
         axis.plot([], [], color=colour, marker=mark, markersize=4.5, linestyle=style, label=curve.called(agent))
         for result in results:
-            each = [measured(run)[MEASURE] for run in result.runs]
-            axis.scatter(each, result.returns, s=7, color=colour, alpha=0.45, linewidths=0, marker=mark, zorder=2)
+            _seeds(axis, result, colour, mark)
         for (weight, result), at in zip(curve.results, zip(x, y, strict=True), strict=True):
             if weight_of(result)[0]:
                 axis.annotate(f"{weight:g}", at, (3, 3), textcoords="offset points", fontsize=SMALL - 1, color=colour)
     _scale(axis, [over_seeds(result, MEASURE) for curve in found for _, result in curve.results])
     axis.grid(visible=True)
-    axis.set_xlabel("mean second difference of the commands / limit (less is calmer)")
-    axis.set_ylabel("return")
-    figure.legend(loc="outside lower center", ncols=2, fontsize=SMALL)
-    return figure
+
+
+def _seeds(axis: Axes, result: Result, colour: str, mark: str) -> None:
+    """A small mark for each seed; of several, the 95 % t-intervals of both means as a cross."""
+    each = np.array([second_difference(run) for run in result.runs])
+    axis.scatter(each, result.returns, s=7, color=colour, alpha=0.45, linewidths=0, marker=mark, zorder=2)
+    if len(each) > 1:
+        (left, right), (low, high) = t_interval(each), t_interval(result.returns)
+        axis.plot([max(left, SMALLEST), right], [result.score.mean] * 2, color=colour, linewidth=0.8, alpha=0.6)
+        axis.plot([each.mean()] * 2, [low, high], color=colour, linewidth=0.8, alpha=0.6)
 
 
 def _scale(axis: Axes, values: Sequence[float]) -> None:
-    """From 0 on, or in decades where the calmest and the least calm are more than one apart."""
-    if min(values) > 0 and max(values) / min(values) > DECADE:
+    """From 0 on, or in decades where a quarter of the points are a decade calmer than the least calm."""
+    if min(values) > 0 and np.quantile(values, QUARTER) < max(values) / DECADE:
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     else:
