@@ -171,6 +171,11 @@ def test_csv_is_tidy(results):
     assert float(chance["mean"]) == pytest.approx(1 / 3)  # 150 beats 100, and neither 200 nor 300
 
 
+def test_csv_does_not_depend_on_the_last_bits_of_a_sum():
+    assert as_csv([{"x": 0.1 + 0.2, "n": 3}]) == as_csv([{"x": 0.3, "n": 3}]) == "x,n\n0.3,3\n"
+    assert as_csv([{"x": math.nan}]) == 'x\n""\n'
+
+
 def test_one_seed_has_no_deviation(tmp_path):
     found = load(write_campaign(tmp_path / "c", cell([-5.25])))
     assert "| DD-SRad | −5.25 | – | 0.500 |" in markdown(tables(found)[0])

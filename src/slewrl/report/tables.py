@@ -336,12 +336,21 @@ def _tabular(table: Table, tasks: Sequence[Task]) -> list[str]:
 
 
 def as_csv(rows: Sequence[Mapping[str, str | float | int]]) -> str:
-    """Rows as CSV; what does not exist (nan) is left empty."""
+    """Rows as CSV; what does not exist (nan) is left empty.
+
+    Numbers have ten digits: the last ones of a sum depend on the processor, and a table has to come out the same on each.
+    """
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
+    writer.writerows({key: _digits(value) for key, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def _digits(value: str | float | int) -> str | int:
+    if not isinstance(value, float):
+        return value
+    return "" if math.isnan(value) else f"{value:.10g}"
 
 
 def pipe_table(rows: Sequence[Mapping[str, str | float | int]]) -> str:
