@@ -338,7 +338,8 @@ def _tabular(table: Table, tasks: Sequence[Task]) -> list[str]:
 def as_csv(rows: Sequence[Mapping[str, str | float | int]]) -> str:
     """Rows as CSV; what does not exist (nan) is left empty.
 
-    Numbers have ten digits: the last ones of a sum depend on the processor, and a table has to come out the same on each.
+    Numbers have ten digits: the last ones of a sum depend on the processor, and a table has to come out the same on
+    each.
     """
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0], lineterminator="\n")
