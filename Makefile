@@ -6,10 +6,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # One thread per process: two on a busy two-core machine are slower, not faster.
 export OMP_NUM_THREADS := 1
 
-.PHONY: help setup demo test test-slow test-mjlab test-jax lint bench figures docs clean
+.PHONY: help setup demo walk test test-slow test-mjlab test-jax lint bench figures docs clean
 
 help:
 	@echo "make demo       train, evaluate and audit two policies side by side; a page about them (five minutes)"
+	@echo "make walk       a Unitree G1 that learns to walk, and its page (about two hours on two cores; resumes if stopped)"
 	@echo "make test       the fast tests, what CI runs"
 	@echo "make test-slow  the long ones: 1e8 adversarial cases, torch.compile, a hundred kills"
 	@echo "make test-mjlab the adapter, the action term and PPO in real mjlab on a CPU (an environment of its own, 2 GB; minutes)"
@@ -32,6 +33,15 @@ setup: .venv/.installed
 
 demo: setup
 	$(BIN)/slewrl demo
+
+# Stopped anywhere, the same command goes on from the last checkpoint, and a finished run is kept.
+walk: setup
+	$(BIN)/slewrl campaign run walk --workers 2
+	$(BIN)/slewrl report runs/walk --html
+	for run in runs/walk/G1-flat-*; do \
+		$(BIN)/slewrl export $$run --out $$run/policy.bundle --force || exit 1; \
+		$(BIN)/slewrl play $$run --command 0.8 0 0 --picture $$run/walk.png || exit 1; \
+	done
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

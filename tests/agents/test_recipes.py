@@ -46,7 +46,7 @@ def test_recipes_are_fields_that_exist():
             RunSpec(**recipe.run)
             AGENTS[agent].Config(**recipe.agent)
     assert {agent: default(agent) for agent in AGENTS} == {
-        "sac": "ours", "td3": "ours", "fastsac": "cpu", "ppo": "", "ppo_lag": "",
+        "sac": "ours", "td3": "ours", "fastsac": "cpu", "ppo": "sb3", "ppo_lag": "",
     }  # fmt: skip
     assert find("sac", "") == ({}, {}) and find("td3", "ours") == find("ppo", "") == ({"batch_size": 256}, {})
 
@@ -76,7 +76,7 @@ def test_the_papers_recipe_pins_what_a_default_could_change(agent):
 def test_an_unknown_recipe(slewrl):
     said = slewrl("train", "--task", "Pendulum-v1", "--recipe", "papr")
     assert said.returncode == 2 and "recipe is 'papr', but sac has ours, paper" in said.stderr
-    with pytest.raises(ValueError, match="recipe is 'paper', but ppo has none"):
+    with pytest.raises(ValueError, match="recipe is 'paper', but ppo has sb3, cpu"):
         find("ppo", "paper")
     with pytest.raises(ValueError, match="recipe is 'paper', but fastsac has cpu, gpu"):
         Campaign("c", "", grid(RunSpec(agent="fastsac"), recipe=["paper"]))
@@ -170,7 +170,7 @@ def test_an_old_campaign_goes_on_in_its_folders(tmp_path):
     more = replace(old, seed=3)
     store.begin(Campaign("c", "", (old, more)))
     there = json.loads(store.description.read_text())
-    assert there["version"] == 2 and list(there["runs"]) == [*names, more.key]
+    assert there["version"] == 3 and list(there["runs"]) == [*names, more.key]
     again = Store(tmp_path / "c")
     assert again.folder(old.key).path.name == names[0] and again.folder(more.key).path.name == more.key
     assert again.folder(old.key).spec() == old
@@ -178,7 +178,7 @@ def test_an_old_campaign_goes_on_in_its_folders(tmp_path):
 
 def test_ours_does_not_take_the_folder_of_an_old_run(tmp_path):
     store, names = old_campaign(tmp_path / "c")
-    with pytest.raises(FileExistsError, match=f"holds another {names[0]}, from before recipes: choose another folder"):
+    with pytest.raises(FileExistsError, match=f"holds another {names[0]}, of an older slewrl: choose another folder"):
         store.begin(Campaign("c", "", (RunSpec("Pendulum-v1", seed=1),)))
     assert len(store.campaign().runs) == 2
 

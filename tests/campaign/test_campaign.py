@@ -274,7 +274,7 @@ def test_a_folder_with_something_else_in_it(tmp_path):
     with pytest.raises(ValueError, match="not readable as JSON"):
         Store(tmp_path).campaign()
     (tmp_path / "campaign.json").write_text('{"version": 9}')
-    with pytest.raises(ValueError, match="has version 9, expected 2"):
+    with pytest.raises(ValueError, match="has version 9, expected 3"):
         Store(tmp_path).campaign()
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,10 +17,12 @@ from slewrl.envs.tasks import make_vec_env
 from slewrl.envs.vec_env import Episode
 from slewrl.errors import UserFacingError
 from slewrl.render import film, play
+from slewrl.robots import ROBOTS
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec
 from slewrl.training.trainer import train
 
+RESULTS = Path(__file__).parents[2] / "results"
 pytest.importorskip("onnxscript", reason='ONNX is not installed: pip install "slewrl[onnx]"')
 
 
@@ -278,5 +281,18 @@ def test_a_live_view_needs_viser_or_serves(run, monkeypatch):
 def test_the_acceleration_of_a_bundle_is_that_of_its_world():
     for dt in (None, 0.02):
         limits = RateLimits(0.1, -1, 1, names=["a", "b"], dt=dt, acceleration=[60, 0.02], deceleration=[70, 0.05])
-        assert play._limits_of(limits) == limits
-    assert play._limits_of(RateLimits.preset("G1", "paper").with_reset(None)).grid is None
+        found = SimpleNamespace(limits=limits, default_pose=np.array([0.5, -0.5]))
+        assert play.limits_of(found) == limits.with_reset([0.5, -0.5])
+    g1 = RateLimits.preset("G1", "paper")
+    assert play.limits_of(SimpleNamespace(limits=g1, default_pose=g1.reset)).grid is None
+
+
+def test_the_published_bundle_walks_from_the_pose_it_was_trained_with():
+    walker = play.walker("G1-flat", RESULTS / "walk" / "g1-flat-ddsrad.bundle", command=(0.5, 0, 0), rendered=False)
+    former = ROBOTS["g1"].in_pose("rl_gym")
+    assert np.array_equal(walker.env.reset_action, former.default_pose)
+    assert walker.env.robot.base_height == former.base_height and walker.env.pose[3] == np.float32(0.3)
+    walker.env.reset(7)
+    for _ in range(250):
+        ended = walker.env.step(walker.act(walker.env.observations)).ended[0]
+        assert not ended and walker.env.violations() == 0

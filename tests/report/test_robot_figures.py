@@ -15,6 +15,8 @@ from tiny_campaign import cell, table, write_campaign
 from slewrl.campaign.spec import Campaign, grid
 from slewrl.campaign.store import Store
 from slewrl.campaign.worker import work
+from slewrl.limits import RateLimits
+from slewrl.locomotion.statue import statue_return
 from slewrl.metrics import group_use
 from slewrl.paper.claims import findings
 from slewrl.paper.compare import compare
@@ -81,7 +83,9 @@ def test_measures_by_hand(tmp_path):
             "speed": 0.4,
             "commanded": 0.8,
             "exploded_pct": 50.0,
-        }
+            "statue": math.nan,  # of a run from before it was noted
+        },
+        nan_ok=True,
     )
     assert not walking.walks(result)  # at half the commanded speed, but for 200 steps only
 
@@ -165,6 +169,24 @@ def test_both_robots_as_in_the_paper(tmp_path):
         assert len({line.count("&") for line in rows}) == 1 and text.isascii()
         assert text.count("{") == text.count("}") and text.count("$") % 2 == 0
     assert text.startswith(r"\begin{table}[t]") and latex(task).startswith(r"\begin{table*}[t]")
+
+
+def test_what_a_statue_earns_stands_beside_the_walks(tmp_path):
+    found = robots(tmp_path, walked("G1-flat", "ddsrad", 5000))
+    for run in found.runs:
+        table(run.path / "final" / "statue.csv", [{"return": 3621.4}])
+    task, _ = map(markdown, tables(load(tmp_path / "c")))
+    assert "| G1-flat Steps | G1-flat Statue |" in task and "| 3621 ± 0.00 |" in task and "stands frozen" in task
+
+
+def test_joints_utilisations_are_the_final_evaluations_where_it_has_them(tmp_path):
+    found = robots(tmp_path, walked("G1-flat", "ddsrad", near=0.4, far=0.1))
+    assert "in the last evaluation while training" in markdown(tables(found)[1])
+    for run in found.runs:
+        rows = [{"joint": "all", "utilisation": 0.5}, *({"joint": name, "utilisation": 0.25} for name in run.joints)]
+        table(run.path / "final" / "calm.csv", rows)
+    use = markdown(tables(load(tmp_path / "c"))[1])
+    assert "| 0.25 ± 0.00 | 0.25 ± 0.00 |" in use and "in the same 2 episodes a seed" in use
 
 
 def test_csv_has_every_measure(three):
@@ -323,7 +345,11 @@ def test_the_measures_of_a_real_run(real):
         assert len(episodes) == FINAL_EPISODES
         steps = sum(int(row["length"]) for row in episodes)
         error = sum(float(row["vte"]) * int(row["length"]) for row in episodes) / steps
-        use = [float(last[f"utilisation_{i}"]) for i in range(13)]
+        calm = {row["joint"]: float(row["utilisation"]) for row in rows_of(run.path / "final" / "calm.csv")}
+        use = [calm[name] for name in run.joints]
+        assert use != pytest.approx([float(last[f"utilisation_{i}"]) for i in range(13)])  # of fewer episodes
+        limits = RateLimits.preset("G1", run.spec.limits)
+        assert by_seed["statue"][k] == pytest.approx(statue_return("G1-flat", limits, run.spec.task_options))
         assert by_seed["vte"][k] == pytest.approx(error) and by_seed["steps"][k] == pytest.approx(
             steps / FINAL_EPISODES
         )

@@ -23,6 +23,20 @@ class CriticView:
             unit = np.maximum(limits.acceleration, limits.deceleration)
         self.per_unit = torch.from_numpy(1 / unit).float()
 
+    def to(self, device: torch.device) -> "CriticView":
+        """Itself, on a device."""
+        self.per_unit = self.per_unit.to(device)
+        return self
+
+    def seen(self, judged: Tensor, observation: Tensor) -> Tensor:
+        """The critics' input for ``judged`` (B, d) at augmented observations (B, n), or at what they end in."""
+        if self.kind == "action":
+            return judged
+        increment = judged - previous_action(observation, self.joints)
+        if self.moving:
+            increment = increment - previous_velocity(observation, self.joints)
+        return increment * self.per_unit
+
     def write(self, out: Tensor, judged: Tensor, observation: Tensor) -> None:
         """Write the critics' input for ``judged`` (B, d) at augmented observations (B, n) into ``out`` (B, d)."""
         if self.kind == "action":

@@ -35,6 +35,7 @@ from slewrl.agents.config import (
     at_least,
     one_of,
 )
+from slewrl.agents.critic_view import CriticView
 from slewrl.agents.normalize import Normalizer
 from slewrl.agents.replay import Batch, Replay
 from slewrl.copying import Copied
@@ -65,6 +66,10 @@ class FastSACConfig(Checked):
     """Update rate tau of the target critics."""
     learning_rate: Annotated[float, POSITIVE] = 3e-4
     """Learning rate of AdamW, for actor, critics and temperature."""
+    decay_updates: Annotated[int, at_least(0)] = 0
+    """Updates within which the learning rate falls along a line to ``final_learning_rate``; 0: it stays. Ours."""
+    final_learning_rate: Annotated[float, NOT_NEGATIVE] = 0.0
+    """The learning rate after ``decay_updates``; ours."""
     betas: Annotated[tuple[float, float], BETAS] = (0.9, 0.95)
     """Betas of AdamW, for all three."""
     weight_decay: Annotated[float, NOT_NEGATIVE] = 1e-3
@@ -91,6 +96,10 @@ class FastSACConfig(Checked):
     """Whether the actor sees the privileged entries (the base's velocity), too: then the robot needs an estimator."""
     normalize: Annotated[bool, SWITCH, NETWORK] = True
     """Whether to normalise observations, all but the previous action."""
+    normalize_previous: Annotated[bool, SWITCH, NETWORK] = False
+    """Whether the networks see the previous action normalised, too, while the layer reads it as it is."""
+    critic_input: Annotated[str, one_of("action", "increment"), NETWORK] = "action"
+    """What critics see of an action: itself, or "increment", (a - a_prev) / delta; ours."""
     amp: Annotated[str, one_of("off", "bf16")] = "off"
     """"bf16" runs the networks in bfloat16 in updates; acting, layer and losses stay in float32. On a CPU with AMX,
     torch 2.13 needs ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 in the environment."""
@@ -98,6 +107,11 @@ class FastSACConfig(Checked):
     """Whether to compile the losses; takes a minute at the start, and a C++ compiler on a CPU."""
     device: str = "cpu"
     """Where to learn: "cpu", "cuda", ..."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.normalize_previous and not self.normalize:
+            raise ValueError("normalize_previous is true, but normalize is false: expected both")
 
 
 # ---------------------------------------------------------------------- networks
@@ -187,7 +201,8 @@ class FastSAC(Copied, OffPolicy):
         self.critics = Critics(n + d, config, generator).to(self.device)
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
         self.averaged = copy.deepcopy(self.actor).requires_grad_(False)
-        self.normalizer = Normalizer(n, limits.appended).to(self.device)
+        self.normalizer = Normalizer(n, self.kept).to(self.device)
+        self.view = CriticView(limits, config.critic_input).to(self.device)
         self.atoms = torch.linspace(*config.value_range, config.atoms, device=self.device)
         self.log_alpha = torch.full((1,), math.log(config.initial_temperature), device=self.device).requires_grad_()
         self.target_entropy = layer.target_entropy(limits) + (config.target_entropy_per_joint + 1) * d
@@ -202,6 +217,11 @@ class FastSAC(Copied, OffPolicy):
         self.updates, self.actor_steps = 0, 0
         self.utility = torch.zeros((), device=self.device)
         """Mean Q of the last batch the actor was updated on."""
+
+    @property
+    def kept(self) -> int:
+        """How many of the last entries of an observation the networks see as they are."""
+        return 0 if self.config.normalize_previous else self.limits.appended
 
     @classmethod
     def make(
@@ -233,11 +253,8 @@ class FastSAC(Copied, OffPolicy):
 
     def latent_module(self) -> nn.Module:
         """See ``Agent``; normalisation is part of the module."""
-        normalizer = Normalizer(self.actor.trunk[0].in_features, self.limits.appended)  # type: ignore[arg-type]
-        normalizer.shift.copy_(self.normalizer.shift[self.privileged :])
-        normalizer.scale.copy_(self.normalizer.scale[self.privileged :])
         parts = copy.deepcopy([self.averaged.trunk, self.averaged.mean])
-        return nn.Sequential(normalizer, *parts).cpu().eval().requires_grad_(False)
+        return nn.Sequential(self.normalizer.part(self.privileged), *parts).cpu().eval().requires_grad_(False)
 
     # ------------------------------------------------------------------ learning
 
@@ -253,6 +270,7 @@ class FastSAC(Copied, OffPolicy):
 
     def update(self, batch: Batch, log: bool = False) -> dict[str, float]:
         """One step of critics, targets and temperature and, every ``policy_every`` times, of the actor."""
+        self._decay()
         rows, alpha = self._rows(batch), self.log_alpha.detach().exp()
         mass, log_prob = self._critic_target(rows, self._noise(rows.action), alpha)
         loss = self._critic_loss(rows, mass)
@@ -277,28 +295,37 @@ class FastSAC(Copied, OffPolicy):
         torch._foreach_lerp_(list(self.averaged.parameters()), list(self.actor.parameters()), rate)
 
     @torch.no_grad()
+    def _decay(self) -> None:
+        """Set the learning rate of the next update."""
+        if not self.config.decay_updates:
+            return
+        first, last = self.config.learning_rate, self.config.final_learning_rate
+        rate = first + (last - first) * min(self.updates / self.config.decay_updates, 1.0)
+        for name in STEPS:
+            getattr(self, name).param_groups[0]["lr"] = rate
+
     def critic_target(self, rows: "_Rows", noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """The target of each critic, by its target network: the distribution of r + f (Z'_j(s~', a') - alpha log pi).
 
         f is ``rows.discount``. Returns the mass of the atoms (2, R, K), and log pi(a' | s~') (R,).
         """
-        action, log_prob = self._sample(rows.next_observation, noise)
+        action, log_prob = self._sample(rows.next_observation, rows.next_history, noise)
         with self._autocast():
-            mass = self.targets(rows.next_observation, action.judged).softmax(-1)
+            mass = self.targets(rows.next_observation, self.view.seen(action.judged, rows.next_history)).softmax(-1)
         shift = rows.reward - rows.discount * alpha * log_prob
         return project(mass, *self.config.value_range, shift, rows.discount), log_prob
 
     def critic_loss(self, rows: "_Rows", mass: Tensor) -> Tensor:
         """Cross-entropy to ``mass`` (2, R, K), mean over rows and summed over critics."""
         with self._autocast():
-            logits = self.critics(rows.observation, rows.action)
+            logits = self.critics(rows.observation, self.view.seen(rows.action, rows.history))
         return -(mass * logits.log_softmax(-1)).sum(-1).mean(-1).sum()
 
     def actor_loss(self, rows: "_Rows", noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """E[alpha log pi - mean_j E Z_j + s lambda penalty] over s~, and the mean Q in it."""
-        action, log_prob = self._sample(rows.observation, noise)
+        action, log_prob = self._sample(rows.observation, rows.history, noise)
         with self._autocast():
-            mass = self.critics(rows.observation, action.judged).softmax(-1)
+            mass = self.critics(rows.observation, self.view.seen(action.judged, rows.history)).softmax(-1)
         utility = (mass @ self.atoms).mean()
         weight = self.config.penalty_scale * self.layer.penalty_weight
         loss = (alpha * log_prob + weight * action.penalty).mean() - utility
@@ -315,11 +342,14 @@ class FastSAC(Copied, OffPolicy):
             values["q"] = self.utility
         return {name: value.item() for name, value in values.items()}
 
-    def _sample(self, observation: Tensor, noise: Tensor) -> tuple[Action, Tensor]:
-        """Sample an action for each normalised observation (R, n); returns it and its log-probability (R,)."""
+    def _sample(self, observation: Tensor, history: Tensor, noise: Tensor) -> tuple[Action, Tensor]:
+        """Sample an action for each normalised observation (R, n); returns it and its log-probability (R,).
+
+        ``history`` (R, appended): what F_t depends on, as it is.
+        """
         with self._autocast():
             mean, std = self.actor(observation[:, self.privileged :])
-        box = self.limits.box_after(observation)
+        box = self.limits.box_after(history)
         return self.layer.sample(mean, std, noise, box)
 
     def _rows(self, batch: Batch) -> "_Rows":
@@ -333,7 +363,8 @@ class FastSAC(Copied, OffPolicy):
         if self.config.normalize:
             self.normalizer.update(seen.flatten(0, 1))
         observation, next_observation = self.normalizer(seen)
-        return _Rows(observation, next_observation, action, reward, discount)
+        history, next_history = seen[..., -self.limits.appended :]
+        return _Rows(observation, next_observation, history, next_history, action, reward, discount)
 
     def _discount(self, batch: Batch) -> Tensor:
         """The factor of the next value, (B,): gamma^m after m steps, 0 after a terminal state."""
@@ -385,6 +416,9 @@ class _Rows(NamedTuple):
 
     observation: Tensor
     next_observation: Tensor
+    history: Tensor
+    next_history: Tensor
+    """(R, appended) each: what F_t depends on, the previous action at last, as it is."""
     action: Tensor
     reward: Tensor
     discount: Tensor

@@ -31,6 +31,14 @@ class Normalizer(nn.Module):
         self.register_buffer("shift", torch.zeros(size))
         self.register_buffer("scale", torch.ones(size))
 
+    def part(self, first: int) -> "Normalizer":
+        """A copy for observations without their ``first`` entries, only to apply."""
+        size = self.shift.shape[0] - first
+        smaller = Normalizer(size, size - max(self.moving - first, 0), self.epsilon)
+        smaller.shift.copy_(self.shift[first:])
+        smaller.scale.copy_(self.scale[first:])
+        return smaller
+
     @torch.no_grad()
     def update(self, seen: Tensor) -> None:
         """Update mean and variance with observations (B, n)."""

@@ -12,7 +12,7 @@ pass at its end.
 import copy
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -20,8 +20,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from slewrl.agents.action_value import ActionValue
-from slewrl.agents.base import Agent, Bools, Floats, Sample
-from slewrl.agents.config import COUNT, NETWORK, NOT_NEGATIVE, POSITIVE, SHARE, SWITCH, WIDTHS, Checked, one_of
+from slewrl.agents.base import Agent, Bools, Floats, Layout, Sample
+from slewrl.agents.config import (
+    COUNT,
+    FINITE,
+    NETWORK,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    SWITCH,
+    WIDTHS,
+    Checked,
+    one_of,
+)
 from slewrl.agents.nets import Adam, Ensemble, as_module
 from slewrl.agents.normalize import Normalizer
 from slewrl.agents.replay import Batch
@@ -65,11 +76,23 @@ class PPOConfig(Checked):
     normalize_advantage: Annotated[bool, SWITCH] = True
     """Whether advantages have mean 0 and standard deviation 1 in each minibatch."""
     hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (64, 64)
-    """Widths of the hidden layers of actor and critic, tanh between them."""
+    """Widths of the hidden layers of actor and critic."""
+    activation: Annotated[str, one_of("tanh", "relu"), NETWORK] = "tanh"
+    """What stands between the layers."""
+    initial_log_std: Annotated[float, FINITE] = 0.0
+    """The logarithm of the latent's first standard deviation, of every joint."""
     normalize: Annotated[bool, SWITCH, NETWORK] = False
     """Whether to normalise observations, all but the previous action, by the statistics of earlier rollouts; ours."""
+    normalize_previous: Annotated[bool, SWITCH, NETWORK] = False
+    """Whether the networks see the previous action normalised, too, while the layer reads it as it is; ours."""
+    sees_all: Annotated[bool, SWITCH, NETWORK] = True
+    """Whether the actor sees the privileged entries (the base's velocity), too: then the robot needs an estimator."""
+    symmetry: Annotated[bool, SWITCH] = False
+    """Whether to learn from every step's mirror image, too, where the task has one; ours, as rsl_rl's augmentation."""
     desired_kl: Annotated[float, NOT_NEGATIVE] = 0.0
-    """Above 0: the learning rate is adapted to the KL divergence of each minibatch, as in rsl_rl."""
+    """Above 0: the learning rate is adapted to the KL divergence, as in rsl_rl."""
+    adapts: Annotated[str, one_of("minibatch", "rollout")] = "minibatch"
+    """Where it is: at each "minibatch", as in rsl_rl, which swings over few of them, or once a "rollout"; ours."""
     advantage: Annotated[str, one_of("gae", "action"), NETWORK] = "gae"
     """How advantages are estimated: "gae", or "action", by a Q network with replay (`action_value.py`); ours."""
     q_hidden: Annotated[tuple[int, ...], WIDTHS, NETWORK] = (128, 128)
@@ -78,6 +101,13 @@ class PPOConfig(Checked):
     """Updates of the critics of "action" per environment step, made before each update of the policy; ours."""
     q_draws: Annotated[int, COUNT] = 8
     """Actions sampled for the baseline of "action"; ours."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.normalize_previous and not self.normalize:
+            raise ValueError("normalize_previous is true, but normalize is false: expected both")
+        if self.normalize_previous and self.advantage == "action":
+            raise ValueError("normalize_previous is true, but the critics of advantage 'action' need the action itself")
 
 
 # ---------------------------------------------------------------------- formulas
@@ -137,29 +167,43 @@ class PPO(Copied, Agent):
     columns: tuple[str, ...] = ("critic_loss", "entropy", "kl", "clipped", "learning_rate")
 
     def __init__(
-        self, config: PPOConfig, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int
+        self,
+        config: PPOConfig,
+        limits: RateLimits,
+        layer: ActionLayer,
+        observation_size: int,
+        seed: int,
+        layout: Layout | None = None,
     ) -> None:
         check_latent(layer)
         self.config, self.limits, self.layer, self.joints = config, limits, layer, limits.dim
+        self.privileged = 0 if layout is None or config.sees_all else layout.privileged
+        self.mirror = layout.mirror if layout and config.symmetry else None
         self.generator = torch.Generator().manual_seed(seed)
         n, d, hidden = observation_size, self.joints, config.hidden
         gains = (math.sqrt(2),) * len(hidden)
-        self.actor = Ensemble(1, (n, *hidden, d), self.generator, "tanh")
+        self.actor = Ensemble(1, (n - self.privileged, *hidden, d), self.generator, config.activation)
         self.actor.make_orthogonal((*gains, 0.01), self.generator)
         values = 0 if config.advantage == "action" else self.values
-        self.critics = [Ensemble(1, (n, *hidden, 1), self.generator, "tanh") for _ in range(values)]
+        self.critics = [Ensemble(1, (n, *hidden, 1), self.generator, config.activation) for _ in range(values)]
         for critic in self.critics:
             critic.make_orthogonal((*gains, 1.0), self.generator)
         parameters = sum(len(net.flat) for net in (self.actor, *self.critics)) + d
         self.flat, self.grad = torch.zeros(parameters), torch.zeros(parameters)
         self._join()
+        self.log_std.fill_(config.initial_log_std)
         self.optimiser = Adam(self.flat, self.grad, config.learning_rate, config.max_grad_norm, 1e-5)
-        self.normalizer = Normalizer(n, limits.appended)
+        self.normalizer = Normalizer(n, 0 if config.normalize_previous else limits.appended)
         self.rollout: Rollout | None = None
         """The steps since the last update; None before the first step."""
         self.action_value = self._action_value(n)
         if self.action_value:
             self.columns = (*self.columns[1:], "q_loss")  # instead of the loss of V
+
+    @classmethod
+    def make(cls, config: PPOConfig, limits: RateLimits, layer: ActionLayer, layout: Layout, seed: int) -> Self:
+        """See ``Agent``."""
+        return cls(config, limits, layer, layout.size, seed, layout)
 
     @property
     def replays(self) -> bool:
@@ -174,7 +218,7 @@ class PPO(Copied, Agent):
 
     def act(self, observation: Tensor, explore: bool = True, averaged: bool = True) -> Decision:
         """See ``Agent``; an explored step becomes part of the rollout, and ``record`` must come next."""
-        mean = self.actor.forward(self._seen(observation))[0]
+        mean = self._mean(self._seen(observation))
         box = self.limits.box_after(observation)
         if not explore:
             return self.layer.decide(mean, box)
@@ -197,7 +241,7 @@ class PPO(Copied, Agent):
 
     def latent_module(self) -> nn.Module:
         """See ``Agent``; the mean latent."""
-        normalizer = [copy.deepcopy(self.normalizer)] if self.config.normalize else []
+        normalizer = [self.normalizer.part(self.privileged)] if self.config.normalize else []
         return nn.Sequential(*normalizer, *as_module(self.actor, self.joints))
 
     # ------------------------------------------------------------------ learning
@@ -206,19 +250,24 @@ class PPO(Copied, Agent):
     def improve(self, sample: Sample, environments: int = 1, log: bool = True) -> dict[str, float]:
         """Learn from the rollout and begin another; always returns the values to log."""
         seen = self._seen(torch.from_numpy(_flat(self._collected.observation)))
-        mean, std = outputs(self.actor, seen), self._std()
+        mean, std = outputs(self.actor, self._shown(seen)), self._std()
         advantage, targets, judged = self.judge(seen, sample)
         table = self._table(seen.numpy(), mean, std, advantage, targets)
         losses = np.array([self._descend(batch) for _ in range(self.config.epochs) for batch in self._shuffled(table)])
-        kl = divergence(mean, std, outputs(self.actor, seen), self._std()).mean()
+        kl = divergence(mean, std, outputs(self.actor, self._shown(seen)), self._std()).mean()
         if self.config.normalize:  # only now: the rollout was collected with the old statistics
-            self.normalizer.update(torch.from_numpy(_flat(self._collected.observation)))
+            raw = _flat(self._collected.observation)
+            self.normalizer.update(torch.from_numpy(raw))
+            if self.mirror is not None:
+                self.normalizer.update(torch.from_numpy(_image(raw, *self.mirror.of_observations)))
         self._collected.filled = 0
         critic_loss, clipped = losses.mean(0).tolist()
         entropy = float(self.log_std.sum()) + self.joints * (0.5 + LOG_SQRT_2PI)
         rate = self.optimiser.learning_rate
         about = {"critic_loss": critic_loss, "entropy": entropy, "kl": float(kl), "clipped": clipped}
         about |= {"learning_rate": rate, **judged}
+        if self.config.desired_kl and self.config.adapts == "rollout":
+            self.optimiser.learning_rate = adapted_rate(rate, float(kl), self.config.desired_kl)
         return {name: about[name] for name in self.columns}
 
     def judge(self, seen: Tensor, sample: Sample) -> tuple[NDArray[Any], list[NDArray[Any]], dict[str, float]]:
@@ -260,10 +309,24 @@ class PPO(Copied, Agent):
         targets: list[NDArray[Any]],
     ) -> Floats:
         """All that minibatches need, one row per step of the rollout, so that a minibatch takes one copy."""
-        latent = _flat(self._collected.latent)
+        raw, latent = _flat(self._collected.observation), _flat(self._collected.latent)
         numbers = [log_density(latent, mean, std), advantage.ravel(), *(target.ravel() for target in targets)]
-        self._std_before = std  # all steps share it
-        return np.concatenate([seen, latent, mean, np.stack(numbers, -1)], -1, dtype=np.float32)
+        self._std_before, rest = std, np.stack(numbers, -1)  # all steps share std
+        table = self._rows(raw, seen, latent, mean, rest)
+        if self.mirror is None:
+            return table
+        # The image of a step is one of the policy's image, as likely there and worth as much. Its mean is the policy's
+        # own, so that the KL divergence is that of the update.
+        raw, latent = _image(raw, *self.mirror.of_observations), _image(latent, *self.mirror.of_actions)
+        shown = self._seen(torch.from_numpy(raw))
+        mean = outputs(self.actor, self._shown(shown))
+        return np.concatenate([table, self._rows(raw, shown.numpy(), latent, mean, rest)])
+
+    def _rows(
+        self, raw: NDArray[Any], seen: NDArray[Any], latent: NDArray[Any], mean: NDArray[Any], rest: NDArray[Any]
+    ) -> Floats:
+        history = [raw[:, -self.kept :]] if self.kept else []
+        return np.concatenate([seen, latent, mean, *history, rest], -1, dtype=np.float32)
 
     def _shuffled(self, table: Floats) -> Any:
         """Minibatches of one epoch, each in a buffer that the next one of its size overwrites.
@@ -276,7 +339,7 @@ class PPO(Copied, Agent):
             starts.pop()
         for rows in np.split(order, starts[1:]):
             if len(rows) not in self._batches:
-                self._batches[len(rows)] = _Minibatch(len(rows), table.shape[1], self.actor.sizes[0], self.joints)
+                self._batches[len(rows)] = _Minibatch(len(rows), table.shape[1], self.size, self.joints, self.kept)
             batch = self._batches[len(rows)]
             table.take(rows, axis=0, out=batch.table, mode="clip")  # "clip": the default would copy twice
             yield batch
@@ -287,8 +350,8 @@ class PPO(Copied, Agent):
         Returns the squared error, and the share of ratios outside the clip range.
         """
         config, size, std = self.config, len(batch.table), self._std()
-        mean = self.actor.forward(batch.seen)[0].numpy()
-        if config.desired_kl:
+        mean = self._mean(batch.seen).numpy()
+        if config.desired_kl and config.adapts == "minibatch":
             kl = float(divergence(batch.mean, self._std_before, mean, std).mean())
             self.optimiser.learning_rate = adapted_rate(self.optimiser.learning_rate, kl, config.desired_kl)
         z = (batch.latent - mean) / std
@@ -301,7 +364,7 @@ class PPO(Copied, Agent):
         if self.layer.penalty_weight:
             to_latent, noise = self._penalty(mean, std, batch)
             to_mean, to_log_std = to_mean + to_latent, to_log_std + (to_latent * noise * std).sum(0)
-        self.actor.backward(batch.seen, torch.from_numpy(to_mean)[None])
+        self.actor.backward(self._shown(batch.seen), torch.from_numpy(to_mean)[None])
         self.log_std_grad.copy_(torch.from_numpy(to_log_std))
         error = 0.0
         for critic, target in zip(self.critics, batch.targets, strict=True):
@@ -315,7 +378,7 @@ class PPO(Copied, Agent):
         """The gradient (B, d) of lambda E[penalty] by newly sampled latents, and their noise."""
         noise = self._noise(mean.shape)
         latent = torch.from_numpy(mean + std * noise.numpy())
-        judged, penalty, vjp_fn = self.layer.vjp(latent, self.limits.box_after(batch.seen))
+        judged, penalty, vjp_fn = self.layer.vjp(latent, self.limits.box_after(batch.history))
         weight = torch.full_like(penalty, self.layer.penalty_weight / len(mean))
         return vjp_fn(torch.zeros_like(judged), weight).numpy(), noise.numpy()
 
@@ -334,7 +397,7 @@ class PPO(Copied, Agent):
 
     def _draw(self, seen: Tensor) -> Tensor:
         """Sample executed actions (B, d) from the policy, for observations (B, n) as the networks see them."""
-        mean = self.actor.forward(seen)[0]
+        mean = self._mean(seen)
         latent = torch.addcmul(mean, self.log_std.exp(), self._noise(mean.shape))
         return self.layer.decide(latent, self.limits.box_after(seen)).executed
 
@@ -359,6 +422,24 @@ class PPO(Copied, Agent):
     def _seen(self, observation: Tensor) -> Tensor:
         """What the networks see: observations, normalised if the config says so."""
         return self.normalizer(observation) if self.config.normalize else observation
+
+    def _shown(self, seen: Tensor) -> Tensor:
+        """The part of what the networks see that is for the actor, (N, n - privileged)."""
+        return seen[:, self.privileged :] if self.privileged else seen
+
+    def _mean(self, seen: Tensor) -> Tensor:
+        """The mean latent (N, d), in a buffer that the next call with the same N overwrites."""
+        return self.actor.forward(self._shown(seen))[0]
+
+    @property
+    def size(self) -> int:
+        """n."""
+        return len(self.normalizer.shift)
+
+    @property
+    def kept(self) -> int:
+        """How many columns of a table hold what F_t depends on, where the networks see it normalised."""
+        return self.limits.appended if self.config.normalize_previous else 0
 
     def _std(self) -> NDArray[np.float32]:
         return np.exp(self.log_std.numpy())
@@ -403,16 +484,19 @@ class PPO(Copied, Agent):
 class _Minibatch:
     """A minibatch of B steps: views of the columns of one buffer."""
 
-    def __init__(self, size: int, width: int, n: int, d: int) -> None:
+    def __init__(self, size: int, width: int, n: int, d: int, kept: int) -> None:
         self.table = np.empty((size, width), np.float32)
         whole = torch.from_numpy(self.table)
         self.seen = whole[:, :n]
         """(B, n), as the networks see it."""
         self.latent, self.mean = self.table[:, n : n + d], self.table[:, n + d : n + 2 * d]
         """(B, d) each: the latent and the mean it was sampled about."""
-        self.log_prob, self.advantage = self.table[:, n + 2 * d], self.table[:, n + 2 * d + 1]
+        first = n + 2 * d + kept
+        self.history = whole[:, first - kept : first] if kept else self.seen
+        """(B, at least d): ends in what F_t depends on, the previous action at last."""
+        self.log_prob, self.advantage = self.table[:, first], self.table[:, first + 1]
         """(B,) each: at the time of the rollout."""
-        self.targets = list(whole[:, n + 2 * d + 2 :].unbind(-1))
+        self.targets = list(whole[:, first + 2 :].unbind(-1))
         """(B,) for each value function."""
 
 
@@ -425,6 +509,11 @@ def normalized(x: NDArray[Any]) -> NDArray[Any]:
     """Shift and scale (B,) to mean 0 and sample standard deviation 1."""
     centred = x - x.mean()
     return centred / (math.sqrt(float(centred @ centred) / (len(x) - 1)) + 1e-8)
+
+
+def _image(x: NDArray[Any], index: NDArray[np.int64], sign: Floats) -> NDArray[Any]:
+    """The mirror image of (N, k)."""
+    return x[:, index] * sign
 
 
 def _flat(x: NDArray[Any]) -> NDArray[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slewrl.agents.base import Sample
+from slewrl.agents.base import Layout, Sample
 from slewrl.agents.config import NOT_NEGATIVE, SHARE
 from slewrl.agents.ppo import PPO, PPOConfig, _flat
 from slewrl.layers.base import ActionLayer
@@ -49,14 +49,20 @@ class PPOLag(PPO):
     config: PPOLagConfig
 
     def __init__(
-        self, config: PPOLagConfig, limits: RateLimits, layer: ActionLayer, observation_size: int, seed: int
+        self,
+        config: PPOLagConfig,
+        limits: RateLimits,
+        layer: ActionLayer,
+        observation_size: int,
+        seed: int,
+        layout: Layout | None = None,
     ) -> None:
         if layer.hard:
             raise ValueError(
                 f"layer {type(layer).__name__} never violates a limit, so ppo_lag has no cost to learn from: "
                 "expected --layer none"
             )
-        super().__init__(config, limits, layer, observation_size, seed)
+        super().__init__(config, limits, layer, observation_size, seed, layout)
         self.multiplier = config.initial_multiplier
 
     def judge(self, seen: Tensor, sample: Sample) -> tuple[NDArray[Any], list[NDArray[Any]], dict[str, float]]:

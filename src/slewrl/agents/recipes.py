@@ -26,6 +26,8 @@ _PAPER_AGENT = {
 }
 """What SAC and TD3 share of Table hyperparams_full; what depends on the layer is in `paper/printed.py`."""
 
+NO_RECIPE = Recipe({"batch_size": 256}, {})
+"""For PPO, which does not use the batch size: the value its run.json always had."""
 RECIPES: dict[str, dict[str, Recipe]] = {
     "sac": {
         "ours": Recipe({}, {}),  # the config's own defaults
@@ -91,11 +93,30 @@ RECIPES: dict[str, dict[str, Recipe]] = {
             {"amp": "bf16", "compile": True, "device": "cuda"},
         ),
     },
+    "ppo": {
+        "sb3": NO_RECIPE,  # the config's own defaults
+        # For a walking robot on one core; docs/robots.md says why.
+        "cpu": Recipe(
+            {"environments": 256, "batch_size": 256, "evaluate_every": 500_000, "evaluate_episodes": 32},
+            {
+                "rollout": 32,
+                "minibatch": 4096,
+                "epochs": 5,
+                "desired_kl": 0.015,
+                "adapts": "rollout",
+                "entropy_weight": 0.001,
+                "value_weight": 1.0,
+                "max_grad_norm": 1.0,
+                "hidden": (256, 128),
+                "initial_log_std": -2.0,
+                "normalize": True,
+                "normalize_previous": True,
+                "symmetry": True,
+            },
+        ),
+    },
 }
 """Recipes by agent and name; the first is the default."""
-
-NO_RECIPE = Recipe({"batch_size": 256}, {})
-"""For PPO, which does not use the batch size: the value its run.json always had."""
 
 
 def find(agent: str, recipe: str) -> Recipe:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from slewrl.campaign.spec import VARIANTS, Campaign, grid
 from slewrl.registry import Registry
-from slewrl.training.spec import RunSpec, with_recipe
+from slewrl.training.spec import FORMER_POSE, RunSpec, with_recipe
 
 METHODS = ("boxpre", "post", "srad_ball", "srad_qp", "dtanh", "ddsrad")
 """The layers the paper compares, in the order of its tables."""
@@ -17,6 +17,9 @@ LAMBDAS = (0.0001, 0.001, 0.01, 0.1, 1.0)
 FIRST_RECIPE = "paper"
 """The recipe of SAC and TD3 in results/, which are older than our own."""
 WALK_STEPS = 3_000_000
+"""Of the first walk."""
+STEPS_TO_WALK = 5_000_000
+"""About 80 minutes of a core."""
 
 CAMPAIGNS = Registry(
     "campaign",
@@ -30,6 +33,9 @@ CAMPAIGNS = Registry(
         "first": "slewrl.campaign.grids:first",
         "first-sensitivity": "slewrl.campaign.grids:first_sensitivity",
         "first-walk": "slewrl.campaign.grids:first_walk",
+        "walk": "slewrl.campaign.grids:walk",
+        "g1-flat": "slewrl.campaign.grids:g1_flat",
+        "h1-rough": "slewrl.campaign.grids:h1_rough",
         "table1": "slewrl.campaign.grids:table1",
         "recipe": "slewrl.campaign.grids:recipe",
         "td3-noise": "slewrl.campaign.grids:td3_noise",
@@ -81,9 +87,36 @@ def first_walk() -> Campaign:
     """The runs of results/walk: the robots with an hour of one core each."""
     options = {"sees_all": True, "compile": True}
     base = with_recipe(RunSpec(limits="paper", agent="fastsac", steps=WALK_STEPS, agent_options=options))
-    runs = grid(base, task=("G1-flat",), layer=("ddsrad", "boxpro", "srad_ball"), seed=SEEDS[:1])
+    former = replace(base, task_options=FORMER_POSE)
+    runs = grid(former, task=("G1-flat",), layer=("ddsrad", "boxpro", "srad_ball"), seed=SEEDS[:1])
     runs += grid(replace(base, steps=WALK_STEPS // 6), task=("H1-rough",), seed=SEEDS[:1])  # as far as time allowed
     return Campaign("first-walk", "G1 on a plane and H1 on rough ground, on two cores", runs)
+
+
+def _walking(task: str, **options: bool) -> RunSpec:
+    """A run of a walking robot by the recipe for one core, with the paper's number of episodes at the end."""
+    chosen = {"sees_all": True, "normalize_previous": True, "critic_input": "increment", **options}
+    spec = RunSpec(task, "paper", agent="fastsac", steps=STEPS_TO_WALK, final_episodes=1_000, agent_options=chosen)
+    return with_recipe(spec)
+
+
+def walk() -> Campaign:
+    """G1 walks, from nothing: DD-SRad and the clip, a core each (``make walk``); it needs no compiler."""
+    runs = grid(_walking("G1-flat"), layer=("ddsrad", "boxpro"), seed=SEEDS[:1])
+    return Campaign("walk", "G1 learns to walk under the paper's limits, with DD-SRad and with the clip", runs)
+
+
+def g1_flat() -> Campaign:
+    """G1 on the plane with several seeds, beside the paper's row of its table of robots."""
+    base = _walking("G1-flat", compile=True)
+    runs = grid(base, seed=SEEDS[:3]) + grid(base, layer=("boxpro",), seed=SEEDS[:2])
+    return Campaign("g1-flat", "G1 on a plane under the paper's limits: DD-SRad and the clip", runs)
+
+
+def h1_rough() -> Campaign:
+    """H1 on rough ground, beside the paper's row."""
+    runs = grid(_walking("H1-rough", compile=True), layer=("ddsrad", "boxpro"), seed=SEEDS[:1])
+    return Campaign("h1-rough", "H1 on rough ground under the paper's limits: DD-SRad and the clip", runs)
 
 
 def recipe() -> Campaign:

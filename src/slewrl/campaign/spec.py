@@ -89,6 +89,8 @@ class Selection:
     extended, for which those with a replay need it still (--keep-replays)."""
     learning_starts: int | None = None
     """Another length of the warm-up for every run."""
+    final_episodes: int | None = None
+    """Another number of episodes for every run's final evaluation (usual: 10, of robots 100; the paper has 1 000)."""
     recipe: Literal["ours", "paper"] | None = None
     """The same cells with our recipe, or as the paper prints them; a campaign that this changes is named after it."""
 
@@ -100,7 +102,7 @@ class Selection:
             runs = _only(runs, field, getattr(self, name), campaign.name)
         runs = _only([*runs, *_added(runs, self.layers)], "layer", self.layers, campaign.name)
         runs = self._seeded(runs)
-        changes = {name: getattr(self, name) for name in ("steps", "learning_starts")}
+        changes = {name: getattr(self, name) for name in ("steps", "learning_starts", "final_episodes")}
         changes = {name: value for name, value in changes.items() if value is not None}
         return Campaign(campaign.name, campaign.about, tuple(replace(spec, **changes) for spec in runs))
 

@@ -22,12 +22,12 @@ from slewrl.training.pace import pace, warm_up
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import RunSpec, difference, read_spec
 
-VERSION, BEFORE_RECIPES = 2, 1
-"""Versions of campaign.json: the one that is written, and an older one that is read as well."""
+VERSION, BEFORE_POSES, BEFORE_RECIPES = 3, 2, 1
+"""Versions of campaign.json: the one that is written, and older ones that are read as well."""
 State = Literal["waiting", "running", "stopped", "failed", "done"]
 KEPT = ("run.json", "provenance.json", "limits.yaml", "train.csv", "eval.csv", "timing.csv", "DONE")
 """The files of a run worth committing, besides its final evaluation."""
-EVALUATED = tuple(f"{FINAL}/{name}.csv" for name in ("density", "increments", "calm", "episodes"))
+EVALUATED = tuple(f"{FINAL}/{name}.csv" for name in ("density", "increments", "calm", "statue", "episodes"))
 LOCK = "campaign.lock"
 ELSEWHERE = "choose another folder (slewrl campaign run: --out FOLDER)"
 
@@ -88,7 +88,7 @@ class Store:
                 how = f", or extend its runs (--steps {spec.steps})" if shorter else ""
                 raise FileExistsError(f"{self.path} holds another {key} ({differ}): {ELSEWHERE}{how}")
         if taken := (new.by_key.keys() - old.by_key.keys()) & {self.folder(key).path.name for key in old.by_key}:
-            raise FileExistsError(f"{self.path} holds another {min(taken)}, from before recipes: {ELSEWHERE}")
+            raise FileExistsError(f"{self.path} holds another {min(taken)}, of an older slewrl: {ELSEWHERE}")
         return Campaign(new.name, new.about, tuple({**old.by_key, **new.by_key}.values()))
 
     def campaign(self) -> Campaign:
@@ -102,12 +102,13 @@ class Store:
             raise FileNotFoundError(f"{self.path} holds no campaign: there is no campaign.json{run}")
         data = read_json(self.description)
         found = data.get("version")
-        if found not in (VERSION, BEFORE_RECIPES):
+        if found not in (VERSION, BEFORE_POSES, BEFORE_RECIPES):
             raise ValueError(
                 f"{self.description} has version {shortened(found)}, expected {VERSION}: use the slewrl it came from"
             )
         try:
-            runs = {_folder_name(name): read_spec(spec, found == BEFORE_RECIPES) for name, spec in data["runs"].items()}
+            versions = found == BEFORE_RECIPES, found != VERSION
+            runs = {_folder_name(name): read_spec(spec, *versions) for name, spec in data["runs"].items()}
             campaign = Campaign(data["name"], data["about"], tuple(runs.values()))
             return campaign, {spec.key: name for name, spec in runs.items() if name != spec.key}
         except (KeyError, AttributeError, ValueError) as error:

@@ -23,7 +23,7 @@ FINISHED, STOPPED, FAILED, BUSY = 0, 3, 10, 11
 """Exit codes: finished, asked to stop, raised (see error.txt), another process trains the run. 1 is Python's own."""
 ENDS = (FINISHED, STOPPED, FAILED, BUSY)
 EPISODES, ROBOT_EPISODES = 10, 100
-"""Episodes of the final evaluation of a Gymnasium task, and of a robot, whose fall rate needs more."""
+"""Usual episodes of the final evaluation of a Gymnasium task, and of a robot, whose fall rate needs more."""
 PATIENCE = 180.0
 """Seconds to wait for the lock of a run: a network file system takes that long to take it from a dead node."""
 
@@ -65,8 +65,8 @@ def _run(folder: RunFolder, trust: bool, steps: int, keep_replay: bool) -> int:
         shutil.rmtree(folder.path / "replay", ignore_errors=True)  # up to 1.6 GB that nobody will read again
     checkpoint.keep_last(folder.checkpoints)
     if state_of(folder) != "done":
-        episodes = EPISODES if is_gymnasium(spec.task) else ROBOT_EPISODES
-        evaluate_run(folder.path, episodes, FINAL, trust)
+        usual = EPISODES if is_gymnasium(spec.task) else ROBOT_EPISODES
+        evaluate_run(folder.path, spec.final_episodes or usual, FINAL, trust)
     return FINISHED
 
 

@@ -25,6 +25,16 @@ class Mirror:
     action_sign: Floats
     """(d,) each."""
 
+    @property
+    def of_observations(self) -> tuple[NDArray[np.int64], Floats]:
+        """Index and sign for observations."""
+        return self.observation_index, self.observation_sign
+
+    @property
+    def of_actions(self) -> tuple[NDArray[np.int64], Floats]:
+        """Index and sign for actions."""
+        return self.action_index, self.action_sign
+
 
 @dataclass(frozen=True)
 class Layout:

@@ -19,7 +19,7 @@ from slewrl.locomotion import frames
 from slewrl.locomotion.models import sensor_columns, variants
 from slewrl.locomotion.physics import Physics
 from slewrl.locomotion.rewards import TOUCH, Feet, Moment
-from slewrl.locomotion.tasks import Task, layout
+from slewrl.locomotion.tasks import SHAPE, Task, layout, standing
 from slewrl.locomotion.terrain import SCAN_POINTS, Terrain, rough
 from slewrl.robots import ROBOTS
 from slewrl.robots.spec import RobotSpec
@@ -66,8 +66,10 @@ class Locomotion(Uncopied):
         robot: RobotSpec | None = None,
     ) -> None:
         self.task, self.options, self.limits, self.count, self.training = task, task.options, limits, count, training
-        self.robot: RobotSpec = robot or ROBOTS[task.robot]
-        self.robot.checked(limits)
+        chosen = robot or ROBOTS[task.robot]
+        chosen.checked(limits)
+        self.robot: RobotSpec = standing(task, chosen, limits)
+        """In the task's default pose."""
         self.terrain: Terrain | None = rough() if task.ground == "rough" else None
         self.physics = Physics(variants(self.robot, self.terrain, self.options), count, threads=threads)
         self.dt = self.physics.period
@@ -132,17 +134,13 @@ class Locomotion(Uncopied):
         control = self._delayed(executed)
         exploded = self.physics.step(control)
         self.history.append(control)
-        self.clock += 1
-        base = frames.base(self.physics.qpos, self.physics.qvel)
-        if self.options.heading:
-            self._steer(base, self.everyone)
-        reward = self._reward(self._moment(base))
+        base, reward = self.judge()
         reward[exploded] = 0.0
         self.total += reward
         fell = self._fallen() & ~exploded
         terminated = fell | exploded
         ended = terminated | (self.clock >= self.length)
-        if self._disturb():
+        if self.disturb():
             base = frames.base(self.physics.qpos, self.physics.qvel)
         next_obs = self._observe(self.everyone, base)
         next_obs[exploded, : -self.limits.appended] = self.observations[exploded, : -self.limits.appended]
@@ -153,6 +151,14 @@ class Locomotion(Uncopied):
             self.observations = next_obs.copy()
             self.observations[ended] = self._observe(np.flatnonzero(ended))
         return StepResult(next_obs, reward.astype(np.float32), terminated, ended)
+
+    def judge(self) -> tuple[frames.Base, Floats]:
+        """Count a control step that ends in the present state: the base's motion, and the reward (N,)."""
+        self.clock += 1
+        base = frames.base(self.physics.qpos, self.physics.qvel)
+        if self.options.heading:
+            self._steer(base, self.everyone)
+        return base, self._reward(self._moment(base))
 
     def _delayed(self, executed: NDArray[np.float32]) -> NDArray[np.float32]:
         """What the actuators get now, (N, d): the actions of ``delay`` steps ago."""
@@ -174,7 +180,7 @@ class Locomotion(Uncopied):
         self.sums += step
         return step[:, :terms] @ self.weights * self.dt
 
-    def _disturb(self) -> bool:
+    def disturb(self) -> bool:
         """Draw new commands and push robots where it is due; returns whether any robot was pushed."""
         due = self.clock % round(self.options.resample / self.dt) == 0
         if due.any():
@@ -200,6 +206,7 @@ class Locomotion(Uncopied):
             part=self.part,
             feet=self._feet(base) if self.task.gait else None,
             curriculum=self.curriculum,
+            **{name: getattr(self.options, name) for name in SHAPE},
         )
 
     def _feet(self, base: frames.Base) -> Feet:
@@ -301,6 +308,8 @@ class Locomotion(Uncopied):
         self.given[ids] = self.reset_action
         self.history.restart(self.reset_action, np.isin(self.everyone, ids))
         self.delay[ids] = rng.integers(0, self.options.delay + 1, k)
+        if self.options.always_delayed:
+            self.delay[ids] = self.options.delay
         self.frequency[ids] = rng.uniform(*GAIT, k)
         self.first_phase[ids] = np.where(rng.random(k) < 0.5, np.pi / 2, -np.pi / 2)  # a foot begins its swing
         self._plan_push(ids)

@@ -14,10 +14,16 @@ from slewrl.robots.spec import RobotSpec
 
 
 def variants(robot: RobotSpec, terrain: Terrain | None, options: Options, count: int = 16) -> list[Any]:
-    """The robot's model, or ``count`` variants with friction and masses drawn from the options' ranges."""
+    """The robot's model, or ``count`` variants with friction and masses drawn from the options' ranges.
+
+    A payload sits where the torso's own mass has its centre, as a point.
+    """
     model = mujoco.MjModel.from_xml_string(mjcf(robot, terrain=terrain, visuals=False))
     if terrain is not None:
         model.hfield_data[:] = terrain.hfield_data
+    if options.payload:
+        model.body(robot.torso).mass[:] += options.payload
+        mujoco.mj_setConst(model, mujoco.MjData(model))
     if options.friction == options.mass == (1.0, 1.0):
         return [model]
     rng = np.random.default_rng(0)  # the variants are part of the task, not of a run

@@ -79,6 +79,10 @@ class Moment:
     """``Feet``, or None where no term needs them."""
     curriculum: float
     """c_f = min(mean episode length / L*, 1)."""
+    knee_swing: float = KNEE_SWING
+    knee_width: float = KNEE_WIDTH
+    stride_width: float = STRIDE_WIDTH
+    """kappa_flex, sigma_k (rad) and sigma_s (m)."""
 
 
 def linear_velocity(m: Moment) -> Floats:
@@ -124,8 +128,8 @@ def foot_height(m: Moment) -> Floats:
 
 def knee_flexion(m: Moment) -> Floats:
     """exp(-sum_k (theta_k - theta_k_default - kappa_flex sin phi_k)^2 / (2 sigma_k^2)), sin phi_k = cos phi_f."""
-    wanted = (m.feet.moves * KNEE_SWING)[:, None] * np.cos(m.feet.phase)
-    return np.exp(_squares(m.bend[:, m.part["knee"]] - wanted) / (-2 * KNEE_WIDTH**2))
+    wanted = (m.feet.moves * m.knee_swing)[:, None] * np.cos(m.feet.phase)
+    return np.exp(_squares(m.bend[:, m.part["knee"]] - wanted) / (-2 * m.knee_width**2))
 
 
 def straight_knees(m: Moment) -> Floats:
@@ -136,7 +140,7 @@ def straight_knees(m: Moment) -> Floats:
 def stride_length(m: Moment) -> Floats:
     """exp(-sum_f (x_f - L sin phi_f)^2 / (2 sigma_s^2))."""
     wanted = (m.feet.moves * m.feet.stride)[:, None] * np.sin(m.feet.phase)
-    return np.exp(_squares(m.feet.place[:, :, 0] - wanted) / (-2 * STRIDE_WIDTH**2))
+    return np.exp(_squares(m.feet.place[:, :, 0] - wanted) / (-2 * m.stride_width**2))
 
 
 def foot_parallelism(m: Moment) -> Floats:

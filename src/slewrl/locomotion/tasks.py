@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from slewrl.envs.vec_env import Layout, Mirror
 from slewrl.limits import RateLimits
-from slewrl.locomotion.rewards import Term
+from slewrl.locomotion.rewards import KNEE_SWING, KNEE_WIDTH, STRIDE_WIDTH, Term
 from slewrl.locomotion.terrain import SCAN_MIRROR
 from slewrl.registry import Registry
 from slewrl.robots import ROBOTS, walking_task
 from slewrl.robots.spec import RobotSpec, WalkingTask
+
+SHAPE = ("knee_swing", "knee_width", "stride_width")
+"""Options that shape the terms of G1's gait."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +46,28 @@ class Options:
     lenient: float = 150.0
     """L*: in training, penalties grow until episodes last this many control steps (c_f); 0: full from the start. Ours:
     holosoma's 750 taught a straddle."""
+    knee_swing: float = KNEE_SWING
+    """kappa_flex of G1's reward, how far its knees should bend and stretch in a gait, rad."""
+    knee_width: float = KNEE_WIDTH
+    """sigma_k, how far off that still pays, rad."""
+    stride_width: float = STRIDE_WIDTH
+    """sigma_s, how far off a foot's place in a stride still pays, m."""
     noise: float = 1.0
     """Observation noise, as a multiple of the task's."""
     friction: tuple[float, float] = (1.0, 1.0)
     """Range of the factor of the ground's friction, drawn for each episode."""
     mass: tuple[float, float] = (1.0, 1.0)
     """Range of the factor of the mass of each link, drawn for each episode."""
+    payload: float = 0.0
+    """Mass added to the torso, kg."""
     push: float = 0.0
     """Largest velocity of a push, m/s, every 5 to 10 s."""
     delay: int = 0
     """Longest delay from policy to actuator, control steps; drawn for each episode."""
+    always_delayed: bool = False
+    """Whether every episode has the longest delay."""
+    pose: str = ""
+    """Another of the robot's default poses (G1: rl_gym); else that of the limits, if they have one, or its own."""
 
     def __post_init__(self) -> None:
         for name in ("forward", "sideways", "turning", "friction", "mass"):
@@ -62,14 +77,31 @@ class Options:
                 raise ValueError(f"task.{name} is {pair!r}, expected (least, most)")
             if name in ("friction", "mass") and pair[0] <= 0:
                 raise ValueError(f"task.{name} is {pair!r}, expected factors > 0")
-        for name in ("seconds", "practice", "running", "resample", "lenient", "noise", "push", "standing"):
+        for name in (
+            "seconds",
+            "practice",
+            "running",
+            "resample",
+            "lenient",
+            "noise",
+            "push",
+            "payload",
+            "standing",
+            *SHAPE,
+        ):
             value = getattr(self, name)
             least = 0.02 if name in ("seconds", "resample") else 0.0
             most = {"standing": 1.0, "running": 1.0, "seconds": 3_600.0, "practice": 3_600.0}.get(name, 1e6)
             if not (isinstance(value, int | float) and least <= value <= most):
                 raise ValueError(f"task.{name} is {value!r}, expected a number from {least:g} to {most:g}")
-        if not isinstance(self.heading, bool):
-            raise ValueError(f"task.heading is {self.heading!r}, expected true or false")
+        for name in ("knee_width", "stride_width"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"task.{name} is {getattr(self, name)!r}, expected a number > 0")
+        for name in ("heading", "always_delayed"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"task.{name} is {getattr(self, name)!r}, expected true or false")
+        if not isinstance(self.pose, str):
+            raise ValueError(f"task.pose is {self.pose!r}, expected the name of a pose")
         if not (isinstance(self.delay, int) and not isinstance(self.delay, bool) and self.delay >= 0):
             raise ValueError(f"task.delay is {self.delay!r}, expected whole control steps, 0 or more")
 
@@ -125,6 +157,13 @@ def make_task(robot: str, spec: WalkingTask) -> Task:
 TASKS = Tasks()
 CUSTOM = make_task("", WalkingTask(options={"heading": True}))
 """The task of a user's own robot: H1's, on flat ground."""
+
+
+def standing(task: Task, robot: RobotSpec, limits: RateLimits) -> RobotSpec:
+    """The robot in the default pose of a task under these limits: what the policy's angles are relative to."""
+    if task.options.pose:
+        return robot.in_pose(task.options.pose)
+    return robot if limits.reset is None else robot.posed(limits.reset)
 
 
 def layout(task: Task, robot: RobotSpec, limits: RateLimits) -> Layout:

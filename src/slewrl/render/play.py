@@ -176,7 +176,7 @@ def walker(
         ranges = zip(("forward", "sideways", "turning"), command, strict=True)
         fixed = {name: (speed, speed) for name, speed in ranges} | {"standing": 0.0, "heading": False}
     if bundle is not None:
-        return _controlled(source, bundle, fixed)._replace(unseen=unseen)
+        return controlled(source, bundle, fixed)._replace(unseen=unseen)
     policy = load_policy(Path(source), trust)
     options = policy.spec.task_options | fixed
     env: Any = make_vec_env(policy.task, policy.limits, 1, options, training=False)
@@ -185,7 +185,7 @@ def walker(
     return Walker(env, _acting(policy), unseen)
 
 
-def _controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
+def controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
     """A task's robot under the controller that runs on a real one."""
     try:
         from slewrl.deploy.controller import Controller
@@ -193,7 +193,7 @@ def _controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
         raise UserFacingError(f'a bundle needs ONNX Runtime ({error}): pip install "slewrl[onnx]"') from None
     controller = Controller(path)
     found, trained = controller.bundle, controller.bundle.manifest["provenance"].get("spec", {})
-    limits = _limits_of(found.limits)
+    limits = limits_of(found)
     if trained.get("task") == task:
         options = trained["task_options"] | options
     env: Any = make_vec_env(task, limits, 1, options, training=False)
@@ -215,13 +215,16 @@ def _controlled(task: str, path: Path, options: dict[str, Any]) -> Walker:
     return Walker(env, act)
 
 
-def _limits_of(found: Any) -> RateLimits:
-    """The limits of a bundle as RateLimits, with its acceleration, if it has one; both have it per step squared."""
+def limits_of(found: Any) -> RateLimits:
+    """The limits of a bundle and its default pose as RateLimits, with its acceleration, if it has one.
+
+    Both have the acceleration per step squared.
+    """
     fields = ("up", "down", "low", "high", "names", "groups", "dt", "units")
-    parts = {key: getattr(found, key) for key in fields}
-    unit = Fraction(found.dt) ** 2 if found.dt else Fraction(1)
+    parts = {key: getattr(found.limits, key) for key in fields} | {"reset": found.default_pose}
+    unit = Fraction(found.limits.dt) ** 2 if found.limits.dt else Fraction(1)
     for key in ("acceleration", "deceleration"):
-        if (per_step := getattr(found, key, None)) is not None:
+        if (per_step := getattr(found.limits, key, None)) is not None:
             parts[key] = [Fraction(float(x)) / unit for x in per_step]
     return RateLimits(**parts)
 

@@ -44,6 +44,7 @@ from slewrl.report.stats import t_interval
 from slewrl.report.tables import (
     BENCHMARK,
     ROBOTS,
+    STANDS,
     Column,
     acceleration,
     amount,
@@ -201,6 +202,7 @@ def _robots(results: Results) -> list[Block]:
     heads = ["Method", *(f"#{c.heading} {c.arrow}".strip() for c in columns), "Walks", "Where"]
     about = (
         *(part[2].format(**walking.episodes(found)) for part in ROBOTS),
+        STANDS,
         "Speed: along the command, m/s. Exploded: episodes whose simulation failed, %. Walks: at least "
         f"{walking.WALKS_STEPS} steps an episode and {walking.WALKS_SHARE:.0%} of the commanded speed, on average. "
         f"Small: the paper’s, in another simulator and mostly at another budget. {PAPER['no_targets']()}",

@@ -3,12 +3,13 @@
 Files are read when a figure asks for them, and once: a table of a thousand runs opens no file it does not need.
 """
 
+import csv
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -83,6 +84,11 @@ class Names:
     def __init__(self, specs: Sequence[RunSpec]) -> None:
         self._printed = all(map(_is_printed, specs))
         self._shared = set.intersection(*(set(self._options(spec)) for spec in specs)) - PAPERS_OPTIONS
+        of_tasks = grouped(specs, lambda spec: spec.task).items()
+        self._of_task = {
+            task: set.intersection(*(set(_words(spec.task_options)) for spec in some)) for task, some in of_tasks
+        }
+        """Task -> its options that all its runs set, which are no method's."""
         places = grouped(specs, lambda spec: (spec.task, spec.limits, spec.agent, spec.steps)).values()
         self._varied = [name for name in FIELDS if any(len({getattr(s, name) for s in runs}) > 1 for runs in places)]
         self._recipes = Counter(agent for agent, _ in {(spec.agent, _recipe(spec)) for spec in specs})
@@ -105,7 +111,7 @@ class Names:
     def method(self, spec: RunSpec) -> str:
         """The layer and its changed options, without those that all runs of the campaign share."""
         extras = [spec.density] if spec.density != "normalized" and not self._printed else []
-        extras += [option for option in self._options(spec) if option not in self._shared]
+        extras += [option for option in self._options(spec) if option not in self._shared | self._of_task[spec.task]]
         usual = {**DEFAULTS, **recipes.find(spec.agent, spec.recipe).run}
         changed = [name for name in self._varied if getattr(spec, name) != usual[name]]
         extras += [f"{name}={getattr(spec, name)}" for name in changed]
@@ -134,8 +140,12 @@ def _looks_printed(spec: RunSpec) -> bool:
 
 def options(spec: RunSpec) -> list[str]:
     """The options of a run's layer, agent and task, a word each: ``hidden=32x32``."""
-    every = (*spec.layer_options.items(), *spec.agent_options.items(), *spec.task_options.items())
-    return [f"{name}={word(value)}" for name, value in sorted(every, key=itemgetter(0))]
+    every = [*_words(spec.layer_options), *_words(spec.agent_options), *_words(spec.task_options)]
+    return sorted(every, key=lambda option: option.partition("=")[0])
+
+
+def _words(given: Mapping[str, object]) -> list[str]:
+    return [f"{name}={word(value)}" for name, value in given.items()]
 
 
 def changes(spec: RunSpec) -> list[str]:
@@ -214,8 +224,20 @@ class Run:
 
     @cached_property
     def joint_utilisation(self) -> Array:
-        """Utilisation of each joint at the last evaluation, (d,)."""
+        """Utilisation of each joint, (d,): in the final evaluation, or at the last one of a run from before."""
+        if self.final_joint_utilisation is not None:
+            return self.final_joint_utilisation
         return np.array([self.evaluations[f"utilisation_{i}"][-1] for i in range(len(self.joints))])
+
+    @cached_property
+    def final_joint_utilisation(self) -> Array | None:
+        """Utilisation of each joint in the final evaluation, (d,); None of a run from before it was kept."""
+        path = self.path / "final" / "calm.csv"
+        with suppress(FileNotFoundError):
+            rows = list(csv.DictReader(read_text(path).splitlines()))
+            if rows and "utilisation" in rows[0]:
+                return np.array([float(row["utilisation"]) for row in rows if row["joint"] != "all"])
+        return None
 
     @property
     def final_return(self) -> float:

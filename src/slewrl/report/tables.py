@@ -136,6 +136,8 @@ def tables(results: Results) -> list[Table]:
         if robots := tuple(r for r in there if walking.is_walking(r)):
             task, use = ROBOTS
             use = (use[0] + acceleration(robots), *use[1:])
+            if any(not math.isnan(walking.STATUE.score(r).mean) for r in robots):
+                task = (task[0] + columns_of((walking.STATUE,)), task[1], f"{task[2]} {STANDS}")
             found += [Table(limits, agent, robots, *part, results.shared) for part in (task, use)]
     return found
 
@@ -227,10 +229,11 @@ ROBOTS = (
         columns_of(walking.USE),
         "(b) use of the limits",
         "Util-P and Util-D: mean |increment| / limit of the proximal joints (H1: hips, G1: hip pitch) and of the "
-        "distal ones (ankles), in the last evaluation while training, {last} episodes a seed. Gap: |Util-P − Util-D|.",
+        "distal ones (ankles), in {use}. Gap: |Util-P − Util-D|.",
     ),
 )
 """The two parts of the paper's table of the robots: columns, what to call them, and what they are."""
+STANDS = "Statue: the return of a robot that stands frozen in its default pose."
 
 
 def entries(table: Table, method: str, task: Task, bold: str) -> list[str]:

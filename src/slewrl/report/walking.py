@@ -1,7 +1,7 @@
 """Metrics of walking robots: the columns of the paper's two tables of them, and a few more.
 
-All are of the final evaluation (final/episodes.csv) but the joints' utilisation, which is that of the last evaluation
-during training (eval.csv). docs/metrics.md has the formulas.
+All are of the final evaluation (final/); of runs from before it had them, the joints' utilisations are those of the
+last evaluation during training (eval.csv). docs/metrics.md has the formulas.
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slewrl.metrics import GroupUse, group_use
-from slewrl.report.data import Array, Result, Run, Score, score
+from slewrl.report.data import Array, Result, Run, Score, read_columns, score
 from slewrl.robots import groups_of
 
 WALKS_STEPS, WALKS_SHARE = 500, 0.5
@@ -61,6 +61,14 @@ def group_use_of(run: Run) -> GroupUse:
     return group_use(run.joint_utilisation, *groups_of(run.cell.task, run.joints))
 
 
+def statue_of(run: Run) -> float:
+    """What a statue earns in the run's task, in its final evaluation; nan of a run from before that was noted."""
+    try:
+        return float(read_columns(run.path / "final" / "statue.csv")["return"][0])
+    except (FileNotFoundError, LookupError):
+        return math.nan
+
+
 TASK = (
     Metric("return", "Return", lambda run: run.final_return, None, "↑"),
     Metric("vte", "VTE", by_step("vte"), 3, "↓"),
@@ -74,7 +82,10 @@ USE = (
     Metric("gap", "Gap", lambda run: group_use_of(run).gap, 2),
 )
 """Table sim_full (b)."""
+STATUE = Metric("statue", "Statue", statue_of, None)
+"""The return of a robot that stands frozen: what a return of walking has to be compared with."""
 MORE = (
+    STATUE,
     Metric("speed", "Speed", by_step("speed"), 3),
     Metric("commanded", "Commanded", by_step("commanded"), 3),
     Metric("exploded_pct", "Exploded", percent_of_episodes("exploded"), 1),
@@ -89,10 +100,12 @@ def walks(result: Result) -> bool:
     return length >= WALKS_STEPS and speed >= WALKS_SHARE * asked
 
 
-def episodes(results: Sequence[Result]) -> dict[str, int]:
-    """Fewest episodes per seed: of its final evaluation, and of the last one during training."""
+def episodes(results: Sequence[Result]) -> dict[str, str]:
+    """Fewest episodes per seed of the final evaluation, and in words those that utilisations are of."""
     runs = [run for result in results for run in result.runs]
-    return {
-        "final": min(len(run.episodes["length"]) for run in runs),
-        "last": min(run.spec.evaluate_episodes for run in runs),
-    }
+    final, last = min(len(run.episodes["length"]) for run in runs), min(run.spec.evaluate_episodes for run in runs)
+    early = any(run.final_joint_utilisation is None for run in runs)
+    use = (
+        f"the last evaluation while training, {last} episodes a seed" if early else f"the same {final} episodes a seed"
+    )
+    return {"final": str(final), "use": use}

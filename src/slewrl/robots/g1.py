@@ -1,7 +1,8 @@
 """Unitree G1: twelve leg joints and the waist's yaw, 33.34 kg; in ``G1_29`` waist and arms move, too.
 
 Masses, inertias, frames, ranges, speeds, efforts: unitree_ros d6f13aa, g1_description/g1_29dof_rev_1_0.urdf.
-Gains and default angles of the legs: unitree_rl_gym 276801e. Rotor inertia: mjlab 1.6.0, from Unitree's motor data.
+Gains of the legs: unitree_rl_gym 276801e. Rotor inertia: mjlab 1.6.0, from Unitree's motor data.
+Default angles of the legs: holosoma 0.0.3, whose task the paper builds on; unitree_rl_gym's are the pose "rl_gym".
 Gains of the waist: IsaacLab 2.3.2 G1_MINIMAL's torso (holosoma's 28.5 Nm/rad cannot hold the trunk up); arms: holosoma
 0.0.3. The foot's four spheres (-.055 .. .125, sole at z -.035) are three capsules here, for smooth and fast contact.
 Paper: Table sim_constraint_params; hip_roll 0.10 as in its text and kappa, 0.40 in the table (docs/deviations.md).
@@ -32,7 +33,7 @@ def _joint(
     source: str = RL_GYM,
 ) -> JointSpec:
     low, high, speed, effort = limits
-    where = f"range, speed, effort: {URDF}; armature: mjlab 1.6.0; gains, default: {source}"
+    where = f"range, speed, effort: {URDF}; armature: mjlab 1.6.0; gains: {source}; default: {HOLOSOMA}"
     kp, kd, group = *gains, name.removeprefix("left_")
     return JointSpec(name, axis, low, high, speed, effort, kp, kd, default, group, ROTOR[motor], DAMPING, source=where)
 
@@ -50,7 +51,7 @@ LEG = (
     LinkSpec(
         *("left_hip_pitch_link", "pelvis", (0.0, 0.064452, -0.1027), ZERO, 1.35, (0.002741, 0.047791, -0.02606)),
         (0.001811, 0.0014193, 0.0012812, 3.68e-05, -3.44e-05, 0.000171),
-        _joint("left_hip_pitch", Y, ("-2.5307", "2.8798", "32", "88"), "7520-14", (100.0, 2.0), -0.1),
+        _joint("left_hip_pitch", Y, ("-2.5307", "2.8798", "32", "88"), "7520-14", (100.0, 2.0), -0.312),
         (hinge(0.052, 0.034, "accent", (0.0, 0.045, 0.0)),),
     ),
     LinkSpec(
@@ -74,7 +75,7 @@ LEG = (
         *("left_knee_link", "left_hip_yaw_link", (-0.078273, 0.0021489, -0.17734), (0.0, 0.1749, 0.0)),
         *(1.932, (0.005457, 0.003964, -0.12074)),
         (0.011329, 0.011277, 0.0015168, 4.82e-05, -4.49e-05, -0.0007146),
-        _joint("left_knee", Y, ("-0.0873", "2.8798", "20", "139"), "7520-22", (150.0, 4.0), 0.3),
+        _joint("left_knee", Y, ("-0.0873", "2.8798", "20", "139"), "7520-22", (150.0, 4.0), 0.669),
         (
             capsule((0.01, 0.0, 0.0), (0.01, 0.0, -0.2), 0.04, touches=True),
             hinge(0.056, 0.048, "accent"),
@@ -85,7 +86,7 @@ LEG = (
         *("left_ankle_pitch_link", "left_knee_link", (0.0, -9.4445e-05, -0.30001), ZERO),
         *(0.074, (-0.007269, 0.0, 0.011137)),
         (8.4e-06, 1.89e-05, 1.26e-05, 0.0, -2.9e-06, 0.0),
-        _joint("left_ankle_pitch", Y, ("-0.8727", "0.5236", "30", "35"), "5020x2", (40.0, 2.0), -0.2),
+        _joint("left_ankle_pitch", Y, ("-0.8727", "0.5236", "30", "35"), "5020x2", (40.0, 2.0), -0.363),
         (hinge(0.026, 0.028),),
     ),
     LinkSpec(
@@ -211,9 +212,11 @@ ACCELERATIONS = {
     **{"hip_pitch": "96.3", "hip_roll": "183", "hip_yaw": "1040", "knee": "1000"},
     **{"ankle_pitch": "3500", "ankle_roll": "4600", "waist_yaw": "301"},
 }
-"""Group -> rad/s^2: effort / M_ii, rounded down to three digits, with M the joint-space inertia in the default pose.
+"""Group -> rad/s^2: effort / M_ii, rounded down to three digits, with M the joint-space inertia in the pose "rl_gym".
 That is what a motor could do to a free limb without gravity; Unitree publishes efforts and inertias, no accelerations.
 """
+RL_GYM_POSE = {"hip_pitch": -0.1, "knee": 0.3, "ankle_pitch": -0.2}
+"""The default angles of unitree_rl_gym 276801e, straighter; runs from before there was a choice have them."""
 ANKLES = ("ankle_pitch", "ankle_roll")
 
 G1 = RobotSpec(
@@ -224,6 +227,7 @@ G1 = RobotSpec(
     proximal=("left_hip_pitch", "right_hip_pitch"),
     distal=tuple(f"{side}_{joint}" for side in ("left", "right") for joint in ANKLES),
     deltas={"paper": PAPER, "paper_table": PAPER | {"hip_roll": "0.40"}},
+    poses={"rl_gym": RL_GYM_POSE},
     accelerations=ACCELERATIONS,
     tasks={
         # Reward and noise are holosoma's.
@@ -239,6 +243,7 @@ G1_29 = replace(
     links=tuple(replace(link, locked=False) for link in G1.links),
     deltas={},
     tasks={},
+    poses={},
     accelerations={},
 )
 """G1 with all 29 joints, for which the paper has no limits."""

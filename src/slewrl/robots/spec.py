@@ -191,6 +191,8 @@ class RobotSpec:
     """The joints of the metric Util-D."""
     deltas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Limit presets: {name: {joint group: rad per control step of 0.02 s}}."""
+    poses: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Other default poses by name: {joint group: rad}, where they differ from the joints' own."""
     accelerations: Mapping[str, str] = field(default_factory=dict)
     """Acceleration limits: {joint group: rad/s^2}; with them there is a preset NAME_acceleration for each NAME."""
     tasks: Mapping[str, WalkingTask] = field(default_factory=dict)
@@ -218,6 +220,29 @@ class RobotSpec:
         lowest = -boxmath.cast_down(-low, (-low).astype(np.float32))
         pose = np.array([joint.default for joint in self.joints], dtype=np.float32)
         return np.clip(pose, lowest, highest)
+
+    def in_pose(self, name: str) -> "RobotSpec":
+        """The robot with another of its default poses."""
+        if name not in self.poses:
+            raise ValueError(f"{self.name} has no pose {name!r}; it has: {', '.join(self.poses) or 'its own only'}")
+        changed = self.poses[name]
+        return self._standing({joint.name: changed.get(joint.group, joint.default) for joint in self.joints})
+
+    def posed(self, angles: NDArray[Any]) -> "RobotSpec":
+        """The robot with these joint angles (d,), rad, as its default pose; itself where they are its own."""
+        for known in (self, *map(self.in_pose, self.poses)):
+            if np.array_equal(np.asarray(angles, np.float32), known.default_pose):
+                return known
+        return self._standing({joint.name: float(x) for joint, x in zip(self.joints, angles, strict=True)})
+
+    def _standing(self, angles: Mapping[str, float]) -> "RobotSpec":
+        links = (
+            replace(link, joint=replace(link.joint, default=angles[link.joint.name]))
+            if link.joint and link.joint.name in angles
+            else link
+            for link in self.links
+        )
+        return replace(self, links=tuple(links))
 
     def mirror_joints(self) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
         """Return index and sign, (d,) each, such that ``sign * q[..., index]`` is the mirror image of joint angles q.

@@ -19,7 +19,7 @@ from slewrl.agents import recipes
 from slewrl.errors import shortened
 from slewrl.io.files import sync_folder, written_whole
 from slewrl.training.run_folder import RunFolder
-from slewrl.training.spec import RunSpec, difference
+from slewrl.training.spec import FORMER_POSE, RunSpec, difference, posed
 
 T = TypeVar("T")
 MAGIC = b"slewrl checkpoint 1\n"
@@ -129,6 +129,8 @@ def of_run(state: dict[str, Any], spec: RunSpec, folder: RunFolder) -> dict[str,
     if type(state["step"]) is not int or state["step"] < 0:
         raise CheckpointError(f"its step is {shortened(state['step'])}, expected a whole number >= 0")
     there = recipes.upgraded(state["spec"])
+    if isinstance(there, dict) and FORMER_POSE.items() <= spec.task_options.items():
+        there = posed(there)
     if isinstance(there, dict) and type(there.get("steps")) is int and 0 < there["steps"] < spec.steps:
         there = {**there, "steps": spec.steps}
     if differ := difference(there, dataclasses.asdict(spec)):

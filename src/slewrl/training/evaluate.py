@@ -119,12 +119,21 @@ class Evaluation:
         ]
 
     def by_joint(self, names: tuple[str, ...]) -> list[dict[str, float | str]]:
-        """The rows of calm.csv: calm and effort of all joints together, then of each joint."""
-        rows: list[dict[str, float | str]] = [{"joint": "all", **self._calm(self.calms, self.efforts)}]
+        """The rows of calm.csv: utilisation, calm and effort of all joints together, then of each joint."""
+        used = np.average([use.per_joint for use in self.uses], axis=0, weights=self.lengths)
+        together: dict[str, float | str] = {"joint": "all", "utilisation": float(used.mean())}
+        rows = [{**together, **self._calm(self.calms, self.efforts)}]
         shaking = calm_of_episodes(self.calms)
         done = effort_of_episodes(self.efforts) if self.efforts else None
         for i, name in enumerate(names):
-            rows.append({"joint": name, **shaking.of_joint(i), **(done.of_joint(i) if done else {})})
+            rows.append(
+                {
+                    "joint": name,
+                    "utilisation": float(used[i]),
+                    **shaking.of_joint(i),
+                    **(done.of_joint(i) if done else {}),
+                }
+            )
         return rows
 
     def some_commands(self, names: tuple[str, ...], rows: int = 1_001) -> list[dict[str, float]]:

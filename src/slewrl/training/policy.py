@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from slewrl.agents.base import Agent
-from slewrl.envs.tasks import make_vec_env
+from slewrl.envs.tasks import is_locomotion, make_vec_env
 from slewrl.envs.vec_env import Layout
 from slewrl.errors import UserFacingError
 from slewrl.io.files import refuse_linked_folders
@@ -108,11 +108,16 @@ def evaluate_run(
     """Evaluate a run's policy and write its tables, the one of the episodes last, to a folder of the run."""
     refuse_linked_folders(run)
     policy = load_policy(run, trust)
+    from slewrl.locomotion.statue import statue_return  # export and play act without it
+
     result = policy.evaluate(episodes)
     names = policy.limits.names
     write_csv(run / into / "density.csv", result.density(names))
     write_csv(run / into / "increments.csv", result.some_increments(names))
     write_csv(run / into / "calm.csv", result.by_joint(names))
     write_csv(run / into / "commands.csv", result.some_commands(names))
+    if is_locomotion(policy.task):
+        earned = statue_return(policy.task, policy.limits, policy.spec.task_options)
+        write_csv(run / into / "statue.csv", [{"return": earned}])
     write_csv(run / into / "episodes.csv", result.episodes())
     return policy, result

@@ -25,8 +25,8 @@ from slewrl.errors import shortened
 from slewrl.io.files import is_yaml, open_own, read_json, write_atomically
 from slewrl.training.spec import RunSpec, check_numbers, read_spec
 
-VERSION, BEFORE_CONFIG, BEFORE_RECIPES = 4, 3, 2
-"""Versions of run.json: the one that is written, and older ones that are read as well."""
+VERSION, BEFORE_POSES, BEFORE_RECIPES = 4, 3, 2
+"""Versions of run.json: the one that is written, and older ones that are read as well; they have no ``config``."""
 ROBOT_COPIES = ("robot.urdf", "robot.xml")
 START = "start.ckpt"
 COPIES = ("limits.yaml", *ROBOT_COPIES, "robot.robot.yaml", START)
@@ -88,7 +88,7 @@ class RunFolder:
         """The spec of the run, from which alone it can be made again."""
         path, data = self.path / "run.json", self._described()
         try:
-            spec = read_spec(data.get("spec"), data["version"] == BEFORE_RECIPES)
+            spec = read_spec(data.get("spec"), data["version"] == BEFORE_RECIPES, data["version"] != VERSION)
             check_numbers(spec)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
@@ -109,7 +109,7 @@ class RunFolder:
             raise FileNotFoundError(f"{self.path} holds no run: there is no run.json{many}")
         data = read_json(path)
         found = data.get("version")
-        if found not in (VERSION, BEFORE_CONFIG, BEFORE_RECIPES):
+        if found not in (VERSION, BEFORE_POSES, BEFORE_RECIPES):
             raise ValueError(
                 f"{path} is of version {shortened(found)}, expected {VERSION}: use the slewrl it came from"
             )

@@ -12,6 +12,8 @@ from tyro.conf import Fixed, Suppress, arg
 from slewrl.agents import recipes
 from slewrl.errors import shortened
 
+FORMER_POSE = {"pose": "rl_gym"}
+"""The task option that gives G1 the default pose it had before there was a choice."""
 EVALUATION_SEED = 1_000_000
 """The first seed of every evaluation; episode k is reset with this plus k."""
 
@@ -33,7 +35,8 @@ class RunSpec:
     """sac, td3, fastsac, ppo, ppo_lag, or package.module:Class."""
     recipe: str = ""
     """Hyperparameters that go together. sac, td3: ours (the default) or paper; fastsac: cpu (the default, 128
-    environments) or gpu (4096). Sets what has its usual value."""
+    environments) or gpu (4096); ppo: sb3 (the default) or cpu (256 environments, to walk). Sets what has its usual
+    value."""
     start: Annotated[str, arg(name="from", metavar="RUN")] = ""
     """A run whose networks this one begins with: same agent, network sizes and observations; all else begins anew. The
     warm-up acts by them, and this run may have an acceleration limit where that one has none (docs/acceleration.md)."""
@@ -55,6 +58,8 @@ class RunSpec:
     """Steps between evaluations; checkpoints are taken then, too."""
     evaluate_episodes: int = 5
     """Episodes per evaluation."""
+    final_episodes: Suppress[Fixed[int]] = 0  # an option of campaigns, which alone evaluate at the end
+    """Episodes of the evaluation after a campaign's run; 0: 10, of robots 100."""
     agent_options: Suppress[dict[str, Any]] = field(default_factory=dict)
     """Fields of the agent's config that differ from its defaults."""
     layer_options: Suppress[dict[str, Any]] = field(default_factory=dict)
@@ -107,14 +112,23 @@ def difference(there: dict[str, Any], wanted: dict[str, Any]) -> str:
     return ", ".join(f"{name} is {old.get(name)!r} there, {new.get(name)!r} here" for name in names)
 
 
-def read_spec(data: Any, before_recipes: bool = False) -> RunSpec:
-    """A spec from a file; ``before_recipes``: a file of a version without recipes."""
+def read_spec(data: Any, before_recipes: bool = False, before_poses: bool = False) -> RunSpec:
+    """A spec from a file; ``before_recipes``, ``before_poses``: a file of a version without them."""
     if not isinstance(data, dict):
         raise ValueError(f"spec is {shortened(data)}, expected names and values")
     data = recipes.upgraded(data) if before_recipes else data
+    data = posed(data) if before_poses else data
     if unknown := set(data) - set(_DEFAULTS):
         raise ValueError(f"unknown entries {sorted(unknown)}: use the slewrl it came from")
     return RunSpec(**data)
+
+
+def posed(spec: dict[str, Any]) -> dict[str, Any]:
+    """A spec from before robots had a choice of poses, when G1's was unitree_rl_gym's; any other is unchanged."""
+    options = spec.get("task_options", {})
+    if not str(spec.get("task")).startswith("G1-") or not isinstance(options, dict) or "pose" in options:
+        return spec
+    return {**spec, "task_options": {**options, **FORMER_POSE}}
 
 
 def check_numbers(spec: RunSpec) -> None:
@@ -122,7 +136,7 @@ def check_numbers(spec: RunSpec) -> None:
     for name in ("environments", "steps", "batch_size", "evaluate_every", "evaluate_episodes", "capacity"):
         if getattr(spec, name) < 1:
             raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 1")
-    for name in ("seed", "learning_starts"):
+    for name in ("seed", "learning_starts", "final_episodes"):
         if getattr(spec, name) < 0:
             raise ValueError(f"{name} is {getattr(spec, name)}, expected at least 0")
     if spec.seed >= 2**63:
