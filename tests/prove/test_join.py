@@ -109,3 +109,6 @@ def test_floats_compare_as_in_ieee_754():
 def test_what_cannot_be_joined_is_refused():
     with pytest.raises(ValueError, match="there is no sqrt in claims of several lemmas"):
         JoinWriter((Statement(Program("y = x"), "y == sqrt(x)"),)).joined(())
+    for claim in ("y <= x + z", "y <= below(x + z + 1.0)"):  # to a solver of floats these are rounded sums
+        with pytest.raises(ValueError, match=r"'x \+ z' is rounded in a lemma, expected below\(\)"):
+            JoinWriter((Statement(Program("y = x"), claim),)).joined(())
