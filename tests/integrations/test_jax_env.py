@@ -200,6 +200,8 @@ def test_what_is_refused():
             RateLimitWrapper(Points(), **{"limits": LIMITS, **options})
     with pytest.raises(KeyError, match="layer 'srad_qp' is not written for JAX"):
         RateLimitWrapper(Points(), LIMITS, layer="srad_qp")
+    with pytest.raises(ValueError, match=r"reset_action of the state has shape \(1,\), expected \(..., 2\)"):
+        RateLimitWrapper(Points(), LIMITS, reset_action=lambda state: state.x[:1]).reset(jax.random.PRNGKey(0))
     arm = RateLimits([0.1, 0.1], -3, 3, units="rad")
     with pytest.raises(ValueError, match="the limits are in rad"):
         RateLimitWrapper(Points(), arm, mode="absolute")

@@ -64,9 +64,7 @@ class RateLimitWrapper:
         if self.limits.dim != joints:
             raise ValueError(f"{name} has {joints} actions, but limits for {self.limits.dim}")
         self._pose = reset_action if callable(reset_action) else None
-        given = None if callable(reset_action) else reset_action
-        unsaid = "warn" if self._pose else UNSAID[mode]
-        self._start = None if self._pose else known_start(name, self.limits, given, unsaid)
+        self._start = None if callable(reset_action) else known_start(name, self.limits, reset_action, UNSAID[mode])
         self._working = working_limits(self.limits, jnp.zeros(0).dtype.name)
 
     def __getattr__(self, name: str) -> Any:
@@ -133,6 +131,8 @@ class RateLimitWrapper:
         if self._pose is None:
             return jnp.asarray(self._start, low.dtype)
         pose = jnp.asarray(self._pose(state), low.dtype)
+        if pose.shape[-1:] != (self.limits.dim,):
+            raise ValueError(f"reset_action of the state has shape {pose.shape}, expected (..., {self.limits.dim})")
         if self.limits.grid is not None:
             pose = (units(pose, self.limits) * self.limits.grid.unit).astype(pose.dtype)
             low, high = ((self.limits.grid.unit * x).astype(pose.dtype) for x in self.limits.grid[-2:])

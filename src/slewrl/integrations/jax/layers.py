@@ -106,7 +106,7 @@ def make_layer(name: str, density: Density = "normalized") -> Layer:
 
 
 def sample(
-    layer: str | Layer, mean: Array, std: Array, noise: Array, box: Box, density: Density = "normalized"
+    layer: str | Layer, mean: Array, std: Array, noise: Array, box: Box, density: Density | None = None
 ) -> tuple[Action, Array]:
     """Map u = mean + std * noise through a layer; the action, and its log-probability (...) in density units.
 
@@ -116,10 +116,12 @@ def sample(
         std: (..., d), > 0.
         noise: standard normal, (..., d).
         box: F_t.
-        density: the units of the log-probability.
+        density: the units of the log-probability; default: those that ``make_layer`` made the layer with, which are
+            "normalized" where nothing was said.
     """
     mean, std, noise = (widened(jnp.asarray(x)) for x in (mean, std, noise))
-    action = (make_layer(layer) if isinstance(layer, str) else layer)(mean + std * noise, box, density=density)
+    mapped = make_layer(layer) if isinstance(layer, str) else layer
+    action = mapped(mean + std * noise, box, **({} if density is None else {"density": density}))
     log_density = -(jnp.log(std) + 0.5 * jnp.square(noise) + LOG_SQRT_2PI).sum(-1)
     return action, log_density - action.log_det
 
