@@ -6,10 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from slewrl.limits import RateLimits
 from slewrl.limits.boxmath import LARGEST, round_down, round_up
 from slewrl.prove.arithmetic import LIMITER
 from slewrl.prove.join import Join, JoinWriter
-from slewrl.prove.lemmas import dt_lemmas, limiter_lemmas
+from slewrl.prove.lemmas import dt_lemmas, guard_lemmas, limiter_lemmas
 from slewrl.prove.program import Program
 from slewrl.prove.smt import Statement
 
@@ -20,7 +21,10 @@ import z3
 from slewrl.prove.solve import ask
 
 
-@pytest.mark.parametrize("lemmas", [limiter_lemmas(), dt_lemmas()], ids=["limiter", "dt"])
+ALL = {"limiter": limiter_lemmas(), "dt": dt_lemmas(), "guard": guard_lemmas(RateLimits(0.1, [-1.0], [1.0]))}
+
+
+@pytest.mark.parametrize("lemmas", ALL.values(), ids=ALL)
 def test_no_lemma_is_idle(lemmas):
     join = lemmas[-1].statement
     assert ask(join, 60).verdict == "proved"
