@@ -20,7 +20,6 @@ import z3
 
 from slewrl.prove.solve import ask
 
-
 ALL = {"limiter": limiter_lemmas(), "dt": dt_lemmas(), "guard": guard_lemmas(RateLimits(0.1, [-1.0], [1.0]))}
 
 
