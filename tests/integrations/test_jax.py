@@ -127,9 +127,12 @@ def test_sampling(name, density):
     std = latents(100, seed=6).exp()
     theirs, expected = make_layer(name, density).sample(mean, std, noise, ANT.box(prev))
     draw = jax.jit(lambda *x: limited.sample(name, *x[:3], limited.box(ANT, x[3]), density))
-    ours, log_prob = draw(*(array(x) for x in (mean, std, noise, prev)))
+    given = [array(x) for x in (mean, std, noise, prev)]
+    ours, log_prob = draw(*given)
     np.testing.assert_allclose(wide(ours.executed), theirs.executed.numpy(), atol=1e-15)
     np.testing.assert_allclose(wide(log_prob), expected.numpy(), rtol=1e-12, atol=1e-10)
+    _, same = limited.sample(limited.make_layer(name, density), *given[:3], limited.box(ANT, given[3]))
+    np.testing.assert_allclose(wide(same), expected.numpy(), rtol=1e-12, atol=1e-10)
 
 
 # ---------------------------------------------------------------------- the guarantee, on compiled code
@@ -325,6 +328,8 @@ def test_what_is_refused():
         limited.box(FRANKA, rest.astype(jnp.bfloat16), velocity=rest, check=False)
     with jax.enable_x64(False), pytest.raises(ValueError, match="jax_enable_x64"):
         limited.box(FRANKA, jnp.zeros(7), velocity=jnp.zeros(7), check=False)
+    with pytest.raises(TypeError, match="limits are 'tight', expected RateLimits, such as"):
+        limited.box("tight", jnp.zeros(8))
     box = limited.box(ANT, jnp.zeros(8))
     with pytest.raises(ValueError, match=r"latent has shape \(7,\), expected \(..., 8\)"):
         limited.ddsrad(jnp.zeros(7), box)

@@ -164,6 +164,30 @@ def test_acceleration_limits():
         assert obs.shape[-1] == 6
 
 
+def test_an_episode_begins_at_rest_though_the_last_one_passed_the_reset_action_as_it_ended():
+    with jax.enable_x64(True):
+        limits = RateLimits([0.1, 0.3], -1, 1, acceleration=[0.02, 0.1])
+        env = RateLimitWrapper(Points(), limits, bound=np.inf)
+        first = state = jax.jit(env.reset)(jax.random.PRNGKey(0))
+        for latent in (np.inf, -np.inf, -np.inf):  # there, a stop, and back
+            state = jax.jit(env.step)(state, jnp.full(2, latent))
+        assert (state.info["got"] == 0).all() and (state.info["previous_velocity"] < 0).all()
+        again = jax.jit(env.step)(state.replace(x=first.x, obs=first.obs), jnp.full(2, -np.inf)).info["got"]
+        assert (again < 0).all() and not limits.outside(again, np.zeros(2), np.zeros(2)).any()
+        on = jax.jit(env.step)(state, jnp.full(2, -np.inf)).info["got"]
+        assert (on < again).all()
+
+
+def test_an_action_of_the_wrong_size_is_refused():
+    """One entry would move all joints."""
+    for mode in ("latent", "absolute"):
+        env = RateLimitWrapper(Points(), LIMITS, mode=mode)
+        state = env.reset(jax.random.PRNGKey(0))
+        for action in (jnp.ones(1), jnp.ones(()), jnp.ones(3)):
+            with pytest.raises(ValueError, match=r"has shape .*, expected \(..., 2\): one entry per joint"):
+                env.step(state, action)
+
+
 def test_what_is_refused():
     for options, said in (
         ({"limits": [0.1, 0.1, 0.1]}, "3"),
@@ -176,6 +200,8 @@ def test_what_is_refused():
             RateLimitWrapper(Points(), **{"limits": LIMITS, **options})
     with pytest.raises(KeyError, match="layer 'srad_qp' is not written for JAX"):
         RateLimitWrapper(Points(), LIMITS, layer="srad_qp")
+    with pytest.raises(ValueError, match=r"reset_action of the state has shape \(1,\), expected \(..., 2\)"):
+        RateLimitWrapper(Points(), LIMITS, reset_action=lambda state: state.x[:1]).reset(jax.random.PRNGKey(0))
     arm = RateLimits([0.1, 0.1], -3, 3, units="rad")
     with pytest.raises(ValueError, match="the limits are in rad"):
         RateLimitWrapper(Points(), arm, mode="absolute")

@@ -354,6 +354,23 @@ def test_a_motion_that_brakes_for_some_of_its_targets():
     assert motion.command == 200
 
 
+def test_a_motion_that_brakes_between_the_steps_of_a_policy():
+    """Steps of full braking are not forgotten either, where the motion brakes for its targets in between."""
+    grid = Grid(*map(np.array, ([1.0], [8.0], [8.0], [8.0], [1.0], [0.0], [400.0])))
+    motion = Motion(grid, ("joint",), False)
+    motion.start(np.array([100.0]))
+    for k in range(200):
+        motion.stop_at_target = bool(k % 2)
+        expected = States(grid, motion.command, motion.velocity).towards(np.array([np.inf]), False)
+        if motion.stop_at_target:
+            motion.brake()
+        else:
+            motion.step(np.array([np.inf]))
+            assert motion.velocity == expected, k
+        assert motion.command <= 400, k
+    assert motion.command > 390
+
+
 # ---------------------------------------------------------------------- the headers in C
 
 DOUBLES = np.ctypeslib.ndpointer(np.float64, flags="C_CONTIGUOUS")

@@ -6,10 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from slewrl.limits import RateLimits
 from slewrl.limits.boxmath import LARGEST, round_down, round_up
 from slewrl.prove.arithmetic import LIMITER
 from slewrl.prove.join import Join, JoinWriter
-from slewrl.prove.lemmas import dt_lemmas, limiter_lemmas
+from slewrl.prove.lemmas import dt_lemmas, guard_lemmas, limiter_lemmas
 from slewrl.prove.program import Program
 from slewrl.prove.smt import Statement
 
@@ -19,8 +20,10 @@ import z3
 
 from slewrl.prove.solve import ask
 
+ALL = {"limiter": limiter_lemmas(), "dt": dt_lemmas(), "guard": guard_lemmas(RateLimits(0.1, [-1.0], [1.0]))}
 
-@pytest.mark.parametrize("lemmas", [limiter_lemmas(), dt_lemmas()], ids=["limiter", "dt"])
+
+@pytest.mark.parametrize("lemmas", ALL.values(), ids=ALL)
 def test_no_lemma_is_idle(lemmas):
     join = lemmas[-1].statement
     assert ask(join, 60).verdict == "proved"
@@ -109,3 +112,6 @@ def test_floats_compare_as_in_ieee_754():
 def test_what_cannot_be_joined_is_refused():
     with pytest.raises(ValueError, match="there is no sqrt in claims of several lemmas"):
         JoinWriter((Statement(Program("y = x"), "y == sqrt(x)"),)).joined(())
+    for claim in ("y <= x + z", "y <= below(x + z + 1.0)"):  # to a solver of floats these are rounded sums
+        with pytest.raises(ValueError, match=r"'x \+ z' is rounded in a lemma, expected below\(\)"):
+            JoinWriter((Statement(Program("y = x"), claim),)).joined(())

@@ -1,9 +1,9 @@
 """Lines: increments by which joints stop at their targets, without a square root. Python's and numpy's floats only.
 
 A joint that has ``room`` and stops in m steps moves by v = floor((room + D m (m - 1) / 2) / m) first. That is
-``viability.fastest(room)`` if (m - 1) D <= v <= m D, and no line of another m has its v there (docs/acceleration.md).
-So a joint that follows a target goes on by its line, which has the m of an earlier step, as long as v stays there; a
-joint that leaves it finds its next line by a square root.
+``viability.fastest(room)`` if (m - 1) D <= v <= m D, whatever room m was found for (docs/acceleration.md, Cost). So a
+joint that follows a target stays on its line, which has the m of an earlier step, as long as v stays there; a joint
+that leaves it finds its next line by a square root.
 
 Each line has a band of increments, within the rates and at most min(A, D) wide: after one of them, any other is within
 the acceleration limit.

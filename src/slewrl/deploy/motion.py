@@ -133,8 +133,6 @@ class Motion(Copied):
         np.rint(aim, aim)
         np.subtract(aim, self.command, way)
         made = None
-        if self.stop_at_target:
-            self._free = 0  # such steps are not counted
         if self._settled:
             made = self._lines.follow(way, self.velocity) if self.stop_at_target else self._plainly(way)
         self.nans = 0
@@ -143,17 +141,20 @@ class Motion(Copied):
             self.nans = int(np.count_nonzero(unknown))
             np.copyto(way, 0.0, where=unknown)
             made = self._limited(way)
-        self.velocity = made
-        self.command = self.command + made
-        command: Vector = np.multiply(self.command, self._unit, out)
-        return command
+        return self._moved(made, out)
 
     def brake(self, out: Vector | None = None) -> Vector:
         """Come to rest as fast as allowed, and stay there. Returns the new command in action units."""
-        self.velocity = self._limited(np.zeros_like(self.velocity))
-        self.command = self.command + self.velocity
-        made: Vector = np.multiply(self.command, self._unit, out)
-        return made
+        return self._moved(self._limited(np.zeros_like(self.velocity)), out)
+
+    def _moved(self, increment: Vector, out: Vector | None) -> Vector:
+        """The command after ``increment``, which becomes the last one, in action units."""
+        if self.stop_at_target:
+            self._free = 0  # such steps are not counted
+        self.velocity = increment
+        self.command = self.command + increment
+        command: Vector = np.multiply(self.command, self._unit, out)
+        return command
 
     def _plainly(self, way: Vector) -> Vector | None:
         """The ``way`` as it is, if that is plainly within the limits, whatever the last increment was."""

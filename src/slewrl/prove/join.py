@@ -49,7 +49,7 @@ class JoinWriter(Writer):
     def joined(self, asserted: Sequence[str]) -> str:
         """The whole text: the floats, the lemmas, the assertions, and what it means to be rounded."""
         wanted = [expression(text) for text in asserted]
-        lemmas = [([expression(need) for need in lemma.needs], expression(lemma.claim)) for lemma in self.lemmas]
+        lemmas = [([_said(need) for need in lemma.needs], _said(lemma.claim)) for lemma in self.lemmas]
         nodes = [*wanted, *(node for needs, claim in lemmas for node in (*needs, claim))]
         self.lines = ["(set-logic QF_NRA)", INFINITY]
         floats = self._declare_all(sorted(set().union(*(self._names(node) for node in nodes))))
@@ -151,6 +151,17 @@ class JoinWriter(Writer):
             self.rounded[rounded] = f"{name}_{len(self.rounded)}"
             self._declare_float(self.rounded[rounded])
         return self.rounded[rounded]
+
+
+def _said(text: str) -> Expression:
+    """Parse a claim or need of a lemma, where a sum that is not said to be exact or rounded down or up is rounded."""
+    node = expression(text)
+    calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
+    usable = [call.args[0] for call in calls if _function(call) in ("below", "above", "exact")]
+    for part in ast.walk(node):
+        if isinstance(part, ast.BinOp) and part not in usable:
+            raise ValueError(f"{ast.unparse(part)!r} is rounded in a lemma, expected below(), above() or exact() of it")
+    return node
 
 
 def _function(call: ast.Call) -> str:

@@ -20,6 +20,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
+from slewrl.errors import shortened
 from slewrl.limits import RateLimits, boxmath, viability
 
 jax.tree_util.register_static(RateLimits)
@@ -66,8 +67,11 @@ def box(limits: RateLimits, prev: ArrayLike, *, velocity: ArrayLike | None = Non
             at; there, as with False, a joint outside its range can only move back towards it.
 
     Raises:
+        TypeError: the limits are no ``RateLimits``.
         ValueError: wrong shape or dtype, a bad prev, or limits that the dtype cannot hold.
     """
+    if not isinstance(limits, RateLimits):
+        raise TypeError(f"limits are {shortened(limits)}, expected RateLimits, such as RateLimits.from_yaml(path)")
     last = jnp.asarray(prev)
     if last.ndim == 0 or last.shape[-1] != limits.dim:
         raise ValueError(f"prev has shape {last.shape}, expected (..., {limits.dim}): one entry per joint")

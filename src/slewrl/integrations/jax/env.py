@@ -3,7 +3,7 @@
     env = RateLimitWrapper(envs.get_environment("inverted_pendulum"), 0.1)     # inside what the trainer wraps around it
 
 Trainers reset an episode from outside, by putting back the first observation, and leave ``info`` as it is. So a new
-episode is seen by its observation: it ends in the reset action instead of the action last applied.
+episode is seen by its observation: it ends in the reset action, at rest, instead of the action last applied.
 """
 
 from collections.abc import Callable
@@ -64,9 +64,7 @@ class RateLimitWrapper:
         if self.limits.dim != joints:
             raise ValueError(f"{name} has {joints} actions, but limits for {self.limits.dim}")
         self._pose = reset_action if callable(reset_action) else None
-        given = None if callable(reset_action) else reset_action
-        unsaid = "warn" if self._pose else UNSAID[mode]
-        self._start = None if self._pose else known_start(name, self.limits, given, unsaid)
+        self._start = None if callable(reset_action) else known_start(name, self.limits, reset_action, UNSAID[mode])
         self._working = working_limits(self.limits, jnp.zeros(0).dtype.name)
 
     def __getattr__(self, name: str) -> Any:
@@ -112,15 +110,20 @@ class RateLimitWrapper:
     def _history(self, state: Any) -> tuple[Array, Array]:
         """The previous action and increment, (..., d); those of a reset where the observation is an episode's first."""
         prev, velocity, start = (state.info[key] for key in (PREVIOUS, VELOCITY, START))
-        seen = jax.tree.leaves(state.obs)[0][..., -self.limits.dim :]
-        first, last = ((seen == x.astype(seen.dtype)).all(-1, keepdims=True) for x in (start, prev))
-        fresh = first & ~last
+        seen = jax.tree.leaves(state.obs)[0][..., -self.limits.appended :]
+        begun, last = (self._shown(*x) for x in ((start, jnp.zeros_like(velocity)), (prev, velocity)))
+        first, same = ((seen == x.astype(seen.dtype)).all(-1, keepdims=True) for x in (begun, last))
+        fresh = first & ~same
         return jnp.where(fresh, start, prev), jnp.where(fresh, 0, velocity)
 
     def _augmented(self, state: Any, prev: Array, velocity: Array, start: Array) -> Any:
-        shown = [prev] if self.limits.grid is None else [velocity, prev]
-        obs = jax.tree.map(lambda seen: jnp.concatenate([seen, *(x.astype(seen.dtype) for x in shown)], -1), state.obs)
+        shown = self._shown(prev, velocity)
+        obs = jax.tree.map(lambda seen: jnp.concatenate([seen, shown.astype(seen.dtype)], -1), state.obs)
         return state.replace(obs=obs, info={**state.info, PREVIOUS: prev, VELOCITY: velocity, START: start})
+
+    def _shown(self, prev: Array, velocity: Array) -> Array:
+        """What is appended to observations."""
+        return prev if self.limits.grid is None else jnp.concatenate([velocity, prev], -1)
 
     def _start_of(self, state: Any) -> Array:
         """The reset action, in the range."""
@@ -128,6 +131,8 @@ class RateLimitWrapper:
         if self._pose is None:
             return jnp.asarray(self._start, low.dtype)
         pose = jnp.asarray(self._pose(state), low.dtype)
+        if pose.shape[-1:] != (self.limits.dim,):
+            raise ValueError(f"reset_action of the state has shape {pose.shape}, expected (..., {self.limits.dim})")
         if self.limits.grid is not None:
             pose = (units(pose, self.limits) * self.limits.grid.unit).astype(pose.dtype)
             low, high = ((self.limits.grid.unit * x).astype(pose.dtype) for x in self.limits.grid[-2:])

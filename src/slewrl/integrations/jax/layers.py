@@ -106,7 +106,7 @@ def make_layer(name: str, density: Density = "normalized") -> Layer:
 
 
 def sample(
-    layer: str | Layer, mean: Array, std: Array, noise: Array, box: Box, density: Density = "normalized"
+    layer: str | Layer, mean: Array, std: Array, noise: Array, box: Box, density: Density | None = None
 ) -> tuple[Action, Array]:
     """Map u = mean + std * noise through a layer; the action, and its log-probability (...) in density units.
 
@@ -116,10 +116,12 @@ def sample(
         std: (..., d), > 0.
         noise: standard normal, (..., d).
         box: F_t.
-        density: the units of the log-probability.
+        density: the units of the log-probability; default: those that ``make_layer`` made the layer with, which are
+            "normalized" where nothing was said.
     """
     mean, std, noise = (widened(jnp.asarray(x)) for x in (mean, std, noise))
-    action = (make_layer(layer) if isinstance(layer, str) else layer)(mean + std * noise, box, density=density)
+    mapped = make_layer(layer) if isinstance(layer, str) else layer
+    action = mapped(mean + std * noise, box, **({} if density is None else {"density": density}))
     log_density = -(jnp.log(std) + 0.5 * jnp.square(noise) + LOG_SQRT_2PI).sum(-1)
     return action, log_density - action.log_det
 
@@ -136,7 +138,7 @@ def clip(command: Array, box: Box) -> Array:
 
     With an acceleration limit a joint moves towards its command as fast as allows to stop there.
     """
-    wide = _wide(box)
+    wide, command = _wide(box), _entries("command", command, box)
     target = jnp.where(jnp.isnan(command), wide.prev, command).astype(wide.prev.dtype)
     if box.limits.grid is not None:
         return _once(_reach(target, wide))
@@ -232,12 +234,17 @@ def _into_box(
 def _prepared(latent: Array, box: Box, density: Density) -> tuple[Array, Array, Wide]:
     """The latent, finite and of the box's shape; where it was NaN; and the box in the dtype of computation."""
     _known(density)
-    latent = jnp.asarray(latent)
-    if latent.ndim == 0 or latent.shape[-1] != box.prev.shape[-1]:
-        raise ValueError(f"latent has shape {latent.shape}, expected (..., {box.prev.shape[-1]})")
-    wide = _wide(box)
+    wide, latent = _wide(box), _entries("latent", latent, box)
     u = jnp.broadcast_to(latent, jnp.broadcast_shapes(latent.shape, box.prev.shape)).astype(wide.prev.dtype)
     return _finite(u), jnp.isnan(u), wide
+
+
+def _entries(label: str, values: Array, box: Box) -> Array:
+    """Values with one entry per joint; one for all would be an accident."""
+    found = jnp.asarray(values)
+    if found.ndim == 0 or found.shape[-1] != box.prev.shape[-1]:
+        raise ValueError(f"{label} has shape {found.shape}, expected (..., {box.prev.shape[-1]}): one entry per joint")
+    return found
 
 
 @jax.custom_jvp
