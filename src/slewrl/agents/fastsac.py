@@ -294,7 +294,6 @@ class FastSAC(Copied, OffPolicy):
         rate = averaging_rate(self.config.average_rate, self.actor_steps)
         torch._foreach_lerp_(list(self.averaged.parameters()), list(self.actor.parameters()), rate)
 
-    @torch.no_grad()
     def _decay(self) -> None:
         """Set the learning rate of the next update."""
         if not self.config.decay_updates:
@@ -304,6 +303,7 @@ class FastSAC(Copied, OffPolicy):
         for name in STEPS:
             getattr(self, name).param_groups[0]["lr"] = rate
 
+    @torch.no_grad()
     def critic_target(self, rows: "_Rows", noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """The target of each critic, by its target network: the distribution of r + f (Z'_j(s~', a') - alpha log pi).
 
