@@ -1,5 +1,6 @@
 """FastSAC's formulas in plain loops, what its actor must not see, its mirror, and that it resumes and learns."""
 
+import copy
 import io
 import math
 import shutil
@@ -123,6 +124,18 @@ def test_critic_target_is_a_plain_loop(layer):
     assert torch.allclose(found, expected, atol=1e-5) and torch.allclose(log_prob, expected_log_prob, atol=1e-4)
     over = data.terminated == 1  # only the reward counts, for both alike
     assert torch.allclose(found[0, over], found[1, over]) and not torch.allclose(found[0], found[1])
+
+
+def test_the_critics_target_has_no_gradient_so_that_an_agent_can_be_copied_between_updates():
+    fast = agent()
+    rows = fast._rows(batch())
+    target, log_prob = fast.critic_target(rows, fast._noise(rows.action), torch.tensor([0.3]))
+    assert not target.requires_grad and not log_prob.requires_grad
+    fast.update(batch())
+    other = copy.deepcopy(fast)
+    for one in (fast, other):
+        one.update(batch(1))
+    assert torch.equal(parameters(fast), parameters(other))
 
 
 def step_as_adamw(twin_net, net, decay):

@@ -31,6 +31,7 @@ TINY = RunSpec(
     "Pendulum-v1", steps=300, learning_starts=100, evaluate_every=100, evaluate_episodes=1, batch_size=8,
     agent_options={"hidden": [8]},
 )  # fmt: skip
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture
@@ -566,3 +567,9 @@ def test_ours_are_listed_without_the_paper():
     hidden = "import sys; sys.modules['slewrl.paper'] = None"
     code = f"{hidden}; from slewrl.campaign.grids import mini, table1; mini(), table1()"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*/campaign.json")), ids=lambda path: path.parent.name)
+def test_a_campaign_finds_its_runs_in_results(path):
+    there = Store(path.parent).campaign()
+    assert there.by_key.keys() <= load_campaign(there.name).by_key.keys()

@@ -79,13 +79,13 @@ def test_the_report_has_the_table_and_the_figure(folder, tmp_path):
 def test_half_the_clips_shaking_at_no_lower_return(tmp_path):
     """Paired by seed: 10 above the clip in both, once above and once below it, 10 below it, and too much shaking."""
     runs = [
-        *cell([140.0, 180.0], measures=calm(0.8), layer="boxpro"),
-        *cell([150.0, 190.0], measures=calm(0.3), agent_options={"calm": 0.5}),
-        *cell([100.0, 240.0], measures=calm(0.4), agent_options={"calm": 0.2}),
-        *cell([130.0, 170.0], measures=calm(0.1), agent_options={"calm": 1.0}),
-        *cell([150.0, 190.0], measures=calm(0.5)),
-        *cell([135.0, 175.0], measures=calm(0.7), layer="boxpro", agent_options={"caps": 1.0}),
-        *cell([500.0], measures=calm(0.1), layer="dtanh"),
+        *cell([2140.0, 2180.0], measures=calm(0.8), layer="boxpro"),
+        *cell([2150.0, 2190.0], measures=calm(0.3), agent_options={"calm": 0.5}),
+        *cell([2100.0, 2240.0], measures=calm(0.4), agent_options={"calm": 0.2}),
+        *cell([2130.0, 2170.0], measures=calm(0.1), agent_options={"calm": 1.0}),
+        *cell([2150.0, 2190.0], measures=calm(0.5)),
+        *cell([2135.0, 2175.0], measures=calm(0.7), layer="boxpro", agent_options={"caps": 1.0}),
+        *cell([2500.0], measures=calm(0.1), layer="dtanh"),
     ]
     found = {one.result.cell.method: one for one in halved(load(write_campaign(tmp_path / "c", runs)))}
     assert {method: one.verdict for method, one in found.items()} == {
@@ -115,6 +115,26 @@ def test_an_interquartile_mean_leaves_out_the_lucky_seed(tmp_path):
     (row,) = csv.DictReader((tmp_path / "out" / "tables" / "halved.csv").read_text().splitlines())
     assert (row["method"], row["seeds"], row["ratio"], row["verdict"]) == ("DD-SRad", "5", "0.125", "undecided")
     assert "at no lower return?" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_nothing_is_decided_where_nobody_learned(tmp_path):
+    runs = [*cell([140.0, 180.0], measures=calm(0.8), layer="boxpro"), *cell([150.0, 190.0], measures=calm(0.3))]
+    (one,) = halved(load(write_campaign(tmp_path / "c", runs)))
+    assert one.verdict == "undecided" and one.ratio.why == one.lead.why == "nobody learned"
+    assert one.lead.at(0.95) == pytest.approx((10, 10))  # its interval is said all the same
+
+
+def test_the_clip_is_the_one_without_anything_to_calm_it(tmp_path):
+    """Whatever the order of the runs, and although no weight of a filter is given or two weights are."""
+    runs = [
+        *cell([2140.0, 2180.0], measures=calm(0.1), layer="boxpro", task_options={"filter": "ema"}),
+        *cell([2140.0, 2180.0], measures=calm(0.1), layer="boxpro", agent_options={"caps": 1.0, "l2c2": 1.0}),
+        *cell([2140.0, 2180.0], measures=calm(0.7), layer="boxpro", agent_options={"discount": 0.9}),
+        *cell([2140.0, 2180.0], measures=calm(0.8), layer="boxpro"),
+        *cell([2150.0, 2190.0], measures=calm(0.3)),
+    ]
+    found = halved(load(write_campaign(tmp_path / "c", runs)))
+    assert len(found) == 4 and {one.clip.cell.method for one in found} == {"boxpro"}
 
 
 def test_intervals_of_several_seeds_are_crosses(folder, tmp_path):

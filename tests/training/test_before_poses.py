@@ -14,6 +14,7 @@ from slewrl.robots import ROBOTS
 from slewrl.training.checkpoint import CheckpointError, of_run
 from slewrl.training.run_folder import RunFolder
 from slewrl.training.spec import FORMER_POSE, RunSpec
+from slewrl.training.start import check_start
 
 RESULTS = Path(__file__).parents[2] / "results"
 PAPER = RateLimits.preset("G1", "paper")
@@ -74,3 +75,13 @@ def test_a_checkpoint_of_such_a_run_is_its_own(tmp_path):
     assert of_run(state, RunSpec("G1-flat", agent="ppo", task_options=FORMER_POSE), RunFolder(tmp_path)) is state
     with pytest.raises(CheckpointError, match="task_options"):
         of_run(state, RunSpec("G1-flat", agent="ppo", task_options={"pose": "other"}), RunFolder(tmp_path))
+
+
+def test_the_weights_of_such_a_run_are_for_its_pose(tmp_path):
+    """A run of today's in the new pose would see every angle of the knee .37 rad off."""
+    (tmp_path / "run.json").write_text(json.dumps({"version": 3, "spec": {"task": "G1-flat", "agent": "ppo"}}))
+    spec = RunSpec("G1-flat", "paper", agent="ppo", start=str(tmp_path))
+    with pytest.raises(ValueError, match=r"the default pose is rl_gym there, the robot's own here \(--set task.pose"):
+        check_start(spec, None, PAPER, None)
+    with pytest.raises(FileNotFoundError, match="no checkpoint"):  # which is looked for next
+        check_start(dataclasses.replace(spec, task_options=FORMER_POSE), None, PAPER, None)

@@ -1,20 +1,20 @@
 """Whether a method has at most half of the clip's mean second difference at no lower return: a verdict for each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slewrl.report.calm import over_seeds, second_difference
 from slewrl.report.data import Result, Results, grouped
-from slewrl.report.estimates import Estimate, Sample, function, ratio, returns, sample
-from slewrl.report.figures.pareto import weight_of
+from slewrl.report.estimates import LEVEL, Estimate, Sample, function, ratio, returns, sample
+from slewrl.report.figures.pareto import KNOBS
 from slewrl.report.methods import backbone, called
 from slewrl.report.page import Card, Cell, DataTable, Words
 from slewrl.report.sections import Section
 from slewrl.report.stats import Tasks, iqm
 from slewrl.report.tables import as_csv, count, pipe_table
-from slewrl.report.verdicts import MARKS, Allowed, Verdict, said, verdict
+from slewrl.report.verdicts import MARKS, NOBODY, Allowed, Verdict, nobody_learned, said, verdict
 
 CLIP = "boxpro"
 HALF = 0.5
@@ -23,8 +23,8 @@ ABOUT = (
     "Ratio: the mean second difference of the commands over the clip’s. Difference: the interquartile mean return "
     "minus the clip’s. In brackets their 95 % intervals over the seeds, paired: by Fieller, and by the jackknife. It "
     f"holds if no number of the first is above {HALF:g} and none of the second below 0, does not hold if all are of "
-    "one (each interval then at 97.5 %), and is undecided otherwise. Beaten by: what has both a higher interquartile "
-    "mean and a smaller second difference here, which is no verdict."
+    "one (each interval then at 97.5 %), and is undecided otherwise, or if nobody learned the task. Beaten by: what "
+    "has both a higher interquartile mean and a smaller second difference here, which is no verdict."
 )
 
 
@@ -40,17 +40,21 @@ class Halved:
     @property
     def ratio(self) -> Estimate:
         """The mean second difference over the clip's."""
-        return ratio(shaking(self.result), shaking(self.clip))
+        return self._told(ratio(shaking(self.result), shaking(self.clip)))
 
     @property
     def lead(self) -> Estimate:
         """The interquartile mean return minus the clip's."""
-        return function(_iqm_lead, returns(self.result), returns(self.clip))
+        return self._told(function(_iqm_lead, returns(self.result), returns(self.clip)))
 
     @property
     def verdict(self) -> Verdict:
         """Whether the ratio is at most a half, and the lead no less than 0."""
         return verdict([self.ratio.scaled(-1, HALF), self.lead], Allowed(low=0))
+
+    def _told(self, number: Estimate) -> Estimate:
+        """The number, which decides nothing if neither of the two has learned the task."""
+        return replace(number, why=NOBODY) if nobody_learned([self.result, self.clip]) else number
 
 
 def shaking(result: Result) -> Sample:
@@ -67,10 +71,21 @@ def halved(results: Results) -> list[Halved]:
     found = []
     for there in grouped(results, lambda r: r.cell.place).values():
         known = [r for r in there if len(r.runs) > 1 and np.isfinite(over_seeds(r, "second_difference"))]
-        clips = [r for r in known if r.layer == CLIP and not weight_of(r)[0]]
-        for clip in clips[:1]:
+        if clip := _clip(known):
             found += [Halved(r, clip, _beaten(r, known)) for r in known if r is not clip]
     return found
+
+
+def _clip(known: Sequence[Result]) -> Result | None:
+    """The clip with the fewest options, none of which is there to make commands calmer."""
+    clips = [r for r in known if r.layer == CLIP and not _calmed(r)]
+    return min(clips, key=lambda r: len(r.cell.method.split()), default=None)
+
+
+def _calmed(result: Result) -> bool:
+    spec = result.runs[0].spec
+    options = {**spec.agent_options, **spec.task_options}
+    return any(options.get(name) for name in ("filter", *KNOBS))
 
 
 def _beaten(result: Result, known: Sequence[Result]) -> tuple[Result, ...]:
@@ -115,5 +130,5 @@ def _plain(one: Halved) -> dict[str, str | float | int]:
 
 
 def _numbers(name: str, number: Estimate) -> dict[str, float]:
-    low, high = number.interval()
+    low, high = number.at(LEVEL)
     return {name: number.value, f"{name}_low": low, f"{name}_high": high}

@@ -11,7 +11,7 @@ from typing import Any
 from slewrl.agents.base import Agent
 from slewrl.agents.config import network_fields
 from slewrl.agents.nets import Ensemble
-from slewrl.envs.tasks import is_simulator, make_vec_env
+from slewrl.envs.tasks import is_locomotion, is_simulator, make_vec_env
 from slewrl.envs.vec_env import Layout
 from slewrl.io.trust import code_named
 from slewrl.limits import RateLimits
@@ -35,6 +35,9 @@ def check_start(spec: RunSpec, agent: Agent, limits: RateLimits, layout: Layout 
     other = run_limits(there, folder)
     if other.names != limits.names:
         raise _refusal(spec, f"its joints are {', '.join(other.names)}, this run's are {', '.join(limits.names)}")
+    wanted, stood = (x.task_options.get("pose") or "the robot's own" for x in (spec, there))
+    if is_locomotion(spec.task) and wanted != stood:  # what the networks see of angles is relative to it
+        raise _refusal(spec, f"the default pose is {stood} there, {wanted} here (--set task.pose=...)")
     _check_acceleration(spec, other, limits, getattr(new, "critic_input", ""))
     if layout is not None and (wrong := _other_layout(there, folder, spec, layout, limits.appended)):
         raise _refusal(spec, wrong)
