@@ -27,10 +27,12 @@ from slewrl.agents.config import (
     SWITCH,
     WIDTHS,
     Checked,
+    at_least,
     one_of,
 )
 from slewrl.agents.critic_view import CriticView
 from slewrl.agents.nets import Adam, Ensemble, as_module
+from slewrl.agents.simba import SimbaCritics
 from slewrl.agents.smoothness import Smoothness, Weights
 from slewrl.copying import Copied
 from slewrl.layers.base import ActionLayer, Decision, Draw
@@ -71,6 +73,10 @@ class SACConfig(Checked):
     """What critics see of an action: "increment", (a - a_prev) / delta, or "action"."""
     layer_norm: Annotated[bool, SWITCH, NETWORK] = True
     """Whether critics have layer norm before each ReLU."""
+    simba: Annotated[int, at_least(0)] = 0
+    """Width of critics of one residual block with layer norm, in place of the others; 0 is off. A pilot."""
+    gsde: Annotated[int, at_least(0)] = 0
+    """Steps for which exploration noise is a fixed linear function of the actor's last hidden units; 0 is off. A pilot."""
     average_rate: Annotated[float, SHARE] = 0.001
     """Rate of the moving average of the actor's weights, which is evaluated and exported; 1 is the actor itself."""
     mean_bound: Annotated[str, one_of("linear", "tanh"), NETWORK] = "linear"
@@ -115,6 +121,9 @@ class SAC(Copied, OffPolicy):
         self.actor = Ensemble(1, (n, *config.hidden, 2 * d), self.generator)
         activation = "norm_relu" if config.layer_norm else "relu"
         self.critics = Ensemble(2, (n + d, *config.hidden, 1), self.generator, activation)
+        if config.simba:
+            self.critics = SimbaCritics(n + d, config.simba, 1, self.generator)
+        self.directions, self.acts = torch.empty(0), 0
         self.targets = self.critics.target()
         self.averaged = self.actor.target()
         self.log_alpha = torch.tensor([math.log(config.initial_temperature)])
@@ -138,7 +147,17 @@ class SAC(Copied, OffPolicy):
         actor = self.averaged if averaged and not explore else self.actor
         mean, std, _ = self._heads(actor.forward(observation)[0])
         box = self.limits.box_after(observation)
-        return self.layer.draw(mean, std, self._noise(mean), box) if explore else self.layer.decide(mean, box)
+        return self.layer.draw(mean, std, self._explore(mean), box) if explore else self.layer.decide(mean, box)
+
+    def _explore(self, mean: Tensor) -> Tensor:
+        """Noise for behaviour: white, or as in gSDE; N(0, 1) at each step either way."""
+        if not self.config.gsde:
+            return self._noise(mean)
+        units = self.actor._passes[len(mean)].hidden[0][-1].units
+        if self.acts % self.config.gsde == 0:
+            self.directions = torch.randn((units.shape[1], self.joints), generator=self.generator)
+        self.acts += 1
+        return units @ self.directions / units.norm(dim=-1, keepdim=True).clamp(min=1e-6)
 
     def latent_module(self) -> nn.Module:
         """See ``Agent``; the averaged actor's mean latent."""
