@@ -86,10 +86,20 @@ def test_names_choose_the_joints(slewrl, tmp_path, shaking):
     result = slewrl("calm", "c.csv", "--limits", "limits.yaml")
     rows = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines() if line.strip()}
     assert rows["hip"][0] == "100%" and rows["knee"][0] == "0%" and "lamp" not in rows
+    assert "left out, no joints of the limits: lamp" in result.stdout
     one = slewrl("calm", "c.csv", "--dt", "0.02", "--joints", "hip", "--force")
     assert one.returncode == 0 and "knee" not in one.stdout
     none = slewrl("calm", "c.csv", "--dt", "0.02", "--joints", "elbow", "--force")
     assert none.returncode == 2 and "has no column 'elbow'; it has: knee, lamp, hip" in none.stderr
+
+
+def test_a_misspelt_joint_is_refused_and_an_order_is_said(slewrl, tmp_path, shaking):
+    LIMITS.to_yaml(tmp_path / "limits.yaml")
+    write(tmp_path / "c.csv", shaking, "hip,kene")
+    result = slewrl("calm", "c.csv", "--limits", "limits.yaml")
+    assert result.returncode == 2 and "(kene)" in result.stderr and "(knee)" in result.stderr
+    write(tmp_path / "c.csv", shaking, "a,b")
+    assert "taken for the joints in their order: a, b" in slewrl("calm", "c.csv", "--limits", "limits.yaml").stdout
 
 
 def test_limits_that_do_not_fit_are_doubted(slewrl, tmp_path, shaking):

@@ -59,7 +59,7 @@ class CalmCommand:
     """Seconds from one row to the next, e.g. 0.02 for 50 Hz (default: that of the limits, or of the file's times)."""
     limits: str = ""
     """Rate limits, which give the units: a limits.yaml (slewrl limits writes one) or TASK:PRESET such as H1:paper. A
-    column of the file that has the name of one of its joints is that joint; without names their order counts."""
+    column of the file that has the name of one of its joints is that joint; if none has, their order counts."""
     joints: tuple[str, ...] = ()
     """Only these columns (default: those of the limits' joints, or all)."""
     above: float = CUTOFF
@@ -140,14 +140,30 @@ class CalmCommand:
 def _matched(found: "Recorded", limits: "RateLimits", file: Path) -> "tuple[Recorded, RateLimits]":
     """The commands and the limits of the same joints: by name, or all in order where no name is known."""
     by_name = [name for name in found.names if name in limits.names]
-    if by_name:
-        columns = [found.names.index(name) for name in by_name]
-        return found._replace(commands=found.commands[:, columns], names=tuple(by_name)), limits.select(by_name)
+    if not by_name:
+        return _in_order(found, limits, file)
+    unknown = [name for name in found.names if name not in by_name]
+    absent = [name for name in limits.names if name not in by_name]
+    if unknown and absent:
+        raise ValueError(
+            f"{file} has columns that are no joints of the limits ({', '.join(unknown)}), and the limits have joints "
+            f"without a column ({', '.join(absent)}): name them alike, or say which to measure (--joints)"
+        )
+    for names, what in ((unknown, "left out, no joints of the limits"), (absent, "not measured, no columns")):
+        if names:
+            Console().print(f"{what}: {', '.join(names)}", style="yellow")
+    columns = [found.names.index(name) for name in by_name]
+    return found._replace(commands=found.commands[:, columns], names=tuple(by_name)), limits.select(by_name)
+
+
+def _in_order(found: "Recorded", limits: "RateLimits", file: Path) -> "tuple[Recorded, RateLimits]":
+    """The columns as the joints of the limits, in their order."""
     if len(found.names) != limits.dim:
         raise ValueError(
             f"{file} has {len(found.names)} columns ({', '.join(found.names)}), the limits {limits.dim} joints "
             f"({', '.join(limits.names)}): name the columns after the joints, or give one per joint in their order"
         )
+    Console().print(f"taken for the joints in their order: {', '.join(found.names)}", style="yellow")
     return found._replace(names=limits.names), limits
 
 
