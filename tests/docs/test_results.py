@@ -311,7 +311,6 @@ def test_increments_tell_nothing_of_shaking():
 FINALS = RESULTS / "calm-finals"
 
 
-@pytest.mark.skipif(not FINALS.exists(), reason="results/ has no finals of calm yet")
 def test_the_finals_of_calm_are_those_of_the_runs():
     """Every finished run counts, and the table has its numbers, taken here from the episodes themselves."""
     page = (ROOT / "docs" / "calm.md").read_text(encoding="utf-8").split("<!-- begin: finals -->")[1]
